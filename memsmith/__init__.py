@@ -1,0 +1,1 @@
+"""memsmith: governs what AI agents remember."""

@@ -1,0 +1,29 @@
+"""Time as text and back: UTC, fixed width, microseconds, so that text order is time order."""
+
+from datetime import UTC, datetime, timedelta
+
+from memsmith.errors import NaiveDatetimeError
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+def utc_now() -> datetime:
+    """Return the current instant, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+def to_text(moment: datetime) -> str:
+    """Format an aware UTC datetime as ``2026-03-01T09:30:00.000000Z`` (27 characters)."""
+    return moment.isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def from_text(text: str) -> datetime:
+    """Parse what :func:`to_text` wrote."""
+    return datetime.fromisoformat(text)
+
+
+def require_aware(argument: str, moment: datetime) -> datetime:
+    """Return `moment` in UTC; a naive or non-datetime value is refused by the argument's name."""
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+        raise NaiveDatetimeError(argument, moment)
+    return moment.astimezone(UTC)

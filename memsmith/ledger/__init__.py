@@ -1,0 +1,1 @@
+"""The ledger: canonical rows in one hash chain per tenant; pure."""

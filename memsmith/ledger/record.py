@@ -1,0 +1,155 @@
+"""The stored form of a memory: strings, integers and None, the same in tables and in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from memsmith._canonical import canonical
+from memsmith._clock import from_text, to_text
+from memsmith.types import Memory, MemoryStatus, Origin, Tombstone, memory_from
+
+Record = dict[str, Any]
+
+MEMORY_COLUMNS: Final = (
+    "tenant", "id", "kind", "scope", "key", "content", "content_hash", "value_digest", "session_id",
+    "thread_id", "source", "confidence", "origin", "sensitivity", "status", "held_status", "code",
+    "depends_on", "metadata", "actor", "created_at", "updated_at", "valid_from", "valid_to",
+    "expires_at", "retracted_at", "retraction_reason", "version", "seq",
+)  # fmt: skip
+
+TOMBSTONE_COLUMNS: Final = (
+    "tenant", "id", "memory_id", "kind", "scope", "key", "digest", "secret_id", "reason", "actor",
+    "created_at", "refused", "lifted_at", "lift_reason",
+)  # fmt: skip
+
+_MEMORY_TIMES: Final = frozenset(
+    {"created_at", "updated_at", "valid_from", "valid_to", "expires_at", "retracted_at"}
+)
+_EMPTY_LIST: Final = "[]"
+_EMPTY_MAP: Final = "{}"
+
+
+def memory_record(memory: Memory) -> Record:
+    """Return the memory's columns in stored form; confidence stays a float."""
+    m = memory.__dict__
+    content = m["content"]
+    return {
+        "tenant": m["tenant"],
+        "id": m["id"],
+        "kind": m["kind"],
+        "scope": m["scope"],
+        "key": m["key"],
+        "content": None if content is None else canonical(content).decode(),
+        "content_hash": m["content_hash"],
+        "value_digest": m["value_digest"],
+        "session_id": m["session_id"],
+        "thread_id": m["thread_id"],
+        "source": m["source"],
+        "confidence": m["confidence"],
+        "origin": m["origin"].value,
+        "sensitivity": m["sensitivity"],
+        "status": m["status"].value,
+        "held_status": None if m["held_status"] is None else m["held_status"].value,
+        "code": m["code"],
+        "depends_on": canonical(m["depends_on"]).decode() if m["depends_on"] else _EMPTY_LIST,
+        "metadata": canonical(m["metadata"]).decode() if m["metadata"] else _EMPTY_MAP,
+        "actor": m["actor"],
+        "created_at": to_text(m["created_at"]),
+        "updated_at": to_text(m["updated_at"]),
+        "valid_from": _time(m["valid_from"]),
+        "valid_to": _time(m["valid_to"]),
+        "expires_at": _time(m["expires_at"]),
+        "retracted_at": _time(m["retracted_at"]),
+        "retraction_reason": m["retraction_reason"],
+        "version": m["version"],
+        "seq": m["seq"],
+    }
+
+
+def field_record(name: str, value: Any) -> Any:
+    """Return one field of a memory in stored form; confidence as ``repr`` text, as hashed."""
+    if value is None:
+        return None
+    if name == "content" or name in {"depends_on", "metadata"}:
+        return canonical(value).decode()
+    if name in _MEMORY_TIMES:
+        return to_text(value)
+    if name == "confidence":
+        return repr(value)
+    return value.value if isinstance(value, MemoryStatus | Origin) else value
+
+
+def memory_of(record: Mapping[str, Any]) -> Memory:
+    """Rebuild a memory from its stored form."""
+    return memory_of_row([record.get(name) for name in MEMORY_COLUMNS])
+
+
+def memory_of_row(row: Iterable[Any]) -> Memory:
+    """Rebuild a memory from its columns in the order of MEMORY_COLUMNS."""
+    (
+        tenant, ident, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
+        source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata,
+        actor, created_at, updated_at, valid_from, valid_to, expires_at, retracted_at,
+        retraction_reason, version, seq,
+    ) = row  # fmt: skip
+    return memory_from(
+        {
+            "tenant": tenant,
+            "id": ident,
+            "kind": kind,
+            "scope": scope,
+            "key": key,
+            "content": None if content is None else orjson.loads(content),
+            "content_hash": content_hash,
+            "value_digest": value_digest,
+            "session_id": session_id,
+            "thread_id": thread_id,
+            "source": source,
+            "confidence": float(confidence),
+            "origin": _ORIGINS[origin],
+            "sensitivity": sensitivity,
+            "status": _STATUSES[status],
+            "held_status": None if held_status is None else _STATUSES[held_status],
+            "code": code,
+            "depends_on": [] if depends_on == _EMPTY_LIST else orjson.loads(depends_on),
+            "metadata": {} if metadata == _EMPTY_MAP else orjson.loads(metadata),
+            "actor": actor,
+            "created_at": from_text(created_at),
+            "updated_at": from_text(updated_at),
+            "valid_from": None if valid_from is None else from_text(valid_from),
+            "valid_to": None if valid_to is None else from_text(valid_to),
+            "expires_at": None if expires_at is None else from_text(expires_at),
+            "retracted_at": None if retracted_at is None else from_text(retracted_at),
+            "retraction_reason": retraction_reason,
+            "version": version,
+            "seq": seq,
+        }
+    )
+
+
+def tombstone_record(stone: Tombstone) -> Record:
+    """Return the tombstone's columns in stored form."""
+    record = {name: getattr(stone, name) for name in TOMBSTONE_COLUMNS}
+    return record | {"created_at": to_text(stone.created_at), "lifted_at": _time(stone.lifted_at)}
+
+
+def tombstone_of(record: Mapping[str, Any]) -> Tombstone:
+    """Rebuild a tombstone from its stored form."""
+    lifted = record["lifted_at"]
+    times = {
+        "created_at": from_text(record["created_at"]),
+        "lifted_at": None if lifted is None else from_text(lifted),
+    }
+    return Tombstone(**{**{name: record[name] for name in TOMBSTONE_COLUMNS}, **times})
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else to_text(moment)
+
+
+_STATUSES: Final = {status.value: status for status in MemoryStatus}
+_ORIGINS: Final = {origin.value: origin for origin in Origin}

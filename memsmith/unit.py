@@ -1,0 +1,496 @@
+"""Units of work: deciding without I/O.
+
+A unit says what it wants to read and decides on a `State`. A backend collects the wants of a whole
+group, loads them at once, lets `settle` run the decisions one after the other (each on what its
+predecessors left), and writes what came of it, all in one transaction::
+
+    steps = settle(units, now, head)
+    loaded = ...                      # load what `steps` asks for, until it returns
+    settlement = ...                  # then write settlement.changes and commit
+
+A unit that finds it needs more raises `NeedMore` by touching what is not loaded; it is undone, the
+wanted rows are loaded, and it decides again. A unit that raises anything else is undone alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from memsmith._clock import MICROSECOND, to_text
+from memsmith.errors import NotFoundError
+from memsmith.ledger.entry import GENESIS, Draft, Row, seal
+from memsmith.ledger.record import Record, field_record, memory_record
+from memsmith.lifecycle import Action, check
+from memsmith.types import LIVE, Head, Memory, MemoryStatus, Outcome, Tombstone
+
+T = TypeVar("T")
+
+Slot = tuple[str, str, str]
+"""(kind, scope, key): the chain a keyed memory belongs to."""
+
+OutcomeKey = tuple[str, str, str]
+"""(actor, verb, idempotency key)."""
+
+
+@dataclass(slots=True)
+class Wants:
+    """What decisions need to see. Each field is a set; `due` asks for memories whose time is over."""
+
+    memories: set[str] = field(default_factory=set[str])
+    values: set[str] = field(default_factory=set[str])
+    slots: set[Slot] = field(default_factory=set[Slot])
+    blocks: set[str] = field(default_factory=set[str])
+    tombstones: set[str] = field(default_factory=set[str])
+    outcomes: set[OutcomeKey] = field(default_factory=set[OutcomeKey])
+    dependants: set[str] = field(default_factory=set[str])
+    due: int = 0
+    """At most so many live memories whose `expires_at` has passed, earliest first."""
+
+    def __ior__(self, other: Wants) -> Wants:
+        self.memories |= other.memories
+        self.values |= other.values
+        self.slots |= other.slots
+        self.blocks |= other.blocks
+        self.tombstones |= other.tombstones
+        self.outcomes |= other.outcomes
+        self.dependants |= other.dependants
+        self.due = max(self.due, other.due)
+        return self
+
+    def __isub__(self, seen: Wants) -> Wants:
+        self.memories -= seen.memories
+        self.values -= seen.values
+        self.slots -= seen.slots
+        self.blocks -= seen.blocks
+        self.tombstones -= seen.tombstones
+        self.outcomes -= seen.outcomes
+        self.dependants -= seen.dependants
+        if seen.due >= self.due:
+            self.due = 0
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.memories or self.values or self.slots or self.blocks
+            or self.tombstones or self.outcomes or self.dependants or self.due
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecord:
+    """What is kept of a call under its idempotency key; `digest` is keyed over the arguments."""
+
+    outcome: Outcome
+    digest: str
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Rows that answer Wants: live memories for `values` and `slots`, any status for `memories`.
+
+    `dependants` maps an id to the ids of memories that name it in `depends_on`.
+    """
+
+    memories: Iterable[Memory] = ()
+    tombstones: Iterable[Tombstone] = ()
+    outcomes: Iterable[OutcomeRecord] = ()
+    dependants: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    due: Sequence[str] = ()
+
+
+class NeedMore(Exception):  # noqa: N818  # a signal between a decision and its driver, not an error
+    """A decision touched what is not loaded."""
+
+    def __init__(self, wants: Wants) -> None:
+        self.wants = wants
+
+
+@dataclass(slots=True)
+class Unit(Generic[T]):
+    """One decision: pure but for the State it is given. `size` counts its proposals."""
+
+    decide: Callable[[State], T]
+    wants: Wants = field(default_factory=Wants)
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One transition, as hooks are told."""
+
+    seq: int
+    memory_id: str
+    from_status: MemoryStatus
+    to_status: MemoryStatus
+    action: Action
+
+
+@dataclass(slots=True)
+class Settled(Generic[T]):
+    """What became of one unit: a result with its events, or an error."""
+
+    result: T | None = None
+    error: Exception | None = None
+    events: Sequence[Event] = ()
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a backend writes, in this order; `head` is the new head record."""
+
+    inserted: list[tuple[Memory, Record]]
+    updated: list[Memory]
+    rows: list[Row]
+    tombstones: list[Tombstone]
+    outcomes: list[OutcomeRecord]
+    head: Head
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.outcomes)
+
+
+@dataclass(slots=True)
+class Settlement:
+    """The results of a group of units, and what to write for them."""
+
+    settled: list[Settled[Any]]
+    changes: Changes
+
+
+class State:
+    """What the units of one transaction see: the rows loaded, and what earlier units made of them."""
+
+    def __init__(self, tenant: str, head: Head) -> None:
+        self.tenant = tenant
+        self._head = head
+        self._seen = Wants()
+        self._memories: dict[str, Memory] = {}
+        self._by_value: dict[str, list[str]] = {}
+        self._by_slot: dict[Slot, list[str]] = {}
+        self._dependants: dict[str, list[str]] = {}
+        self._stones: dict[str, Tombstone] = {}
+        self._blocks: dict[str, list[str]] = {}
+        self._outcomes: dict[OutcomeKey, OutcomeRecord] = {}
+        self._due: list[str] = []
+        self._records: dict[str, Record] = {}
+        self._touched: dict[str, None] = {}
+        self._new_stones: dict[str, None] = {}
+        self._new_outcomes: list[OutcomeRecord] = []
+        self._drafts: list[Draft] = []
+        self._events: list[Event] = []
+        self._undo: list[Callable[[], object]] = []
+        self.now = head.time or datetime.min
+        self.now_text = ""
+        self.last_seq = head.count
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def memory(self, memory_id: str) -> Memory:
+        """Return a memory or raise NotFoundError."""
+        found = self._memories.get(memory_id)
+        if found is None:
+            self._require("memories", memory_id)
+            raise NotFoundError(memory_id)
+        return found
+
+    def has(self, memory_id: str) -> bool:
+        """Tell whether a memory exists."""
+        if memory_id in self._memories:
+            return True
+        self._require("memories", memory_id)
+        return False
+
+    def live_with_value(self, digest: str) -> list[Memory]:
+        """Return the live memories whose normalised value has this digest."""
+        self._require("values", digest)
+        return [m for m in self._gather(self._by_value, digest) if m.value_digest == digest]
+
+    def live_on(self, slot: Slot) -> list[Memory]:
+        """Return the live memories on a chain."""
+        self._require("slots", slot)
+        return self._gather(self._by_slot, slot)
+
+    def _gather(self, index: dict[Any, list[str]], key: object) -> list[Memory]:
+        ids = index.get(key)
+        if not ids:
+            return []
+        return [m for m in (self._memories[i] for i in dict.fromkeys(ids)) if m.status in LIVE]
+
+    def blocks(self, digests: Iterable[str]) -> list[Tombstone]:
+        """Return the standing tombstones with one of these digests."""
+        found: list[Tombstone] = []
+        for digest in digests:
+            self._require("blocks", digest)
+            found += [self._stones[i] for i in self._blocks.get(digest, ())]
+        return [stone for stone in found if stone.lifted_at is None]
+
+    def tombstone(self, ident: str) -> Tombstone:
+        """Return a tombstone or raise NotFoundError."""
+        self._require("tombstones", ident)
+        if ident not in self._stones:
+            raise NotFoundError(ident)
+        return self._stones[ident]
+
+    def outcome(self, key: OutcomeKey) -> OutcomeRecord | None:
+        """Return what an earlier call left under its idempotency key."""
+        self._require("outcomes", key)
+        return self._outcomes.get(key)
+
+    def dependants(self, memory_id: str) -> list[str]:
+        """Return the ids of the memories that name this one in `depends_on`."""
+        self._require("dependants", memory_id)
+        return list(dict.fromkeys(self._dependants.get(memory_id, ())))
+
+    def due(self, limit: int) -> list[str]:
+        """Return ids of live memories whose time was over when they were loaded."""
+        if self._seen.due < limit:
+            raise NeedMore(Wants(due=limit))
+        return self._due
+
+    def _require(self, what: str, key: object) -> None:
+        if key not in getattr(self._seen, what):
+            raise NeedMore(Wants(**{what: {key}}))
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def insert(self, memory: Memory, action: Action, payload: dict[str, Any]) -> Memory:
+        """Add a memory; its place in the ledger and its times are filled in here."""
+        check(memory.id, MemoryStatus.PROPOSED, action, memory.status)
+        self.last_seq += 1
+        memory = memory.evolve({"seq": self.last_seq})
+        record = memory_record(memory)
+        payload["set"] = _inserted_fields(record, self.now_text)
+        self._log(memory, action, MemoryStatus.PROPOSED, payload)
+        ident = memory.id
+        self._memories[ident] = memory
+        self._records[ident] = record
+        self._undo.append(lambda: (self._memories.pop(ident), self._records.pop(ident)))
+        self._index(memory)
+        return memory
+
+    def change(
+        self,
+        memory: Memory,
+        action: Action,
+        changes: dict[str, Any],
+        payload: dict[str, Any] | None = None,
+        *,
+        actor: str,
+    ) -> Memory:
+        """Take `memory` through `action`; a status among `changes` is checked against the machine."""
+        status = changes.get("status", memory.status)
+        check(memory.id, memory.status, action, status)
+        self.last_seq += 1
+        changed = memory.evolve(
+            {**changes, "updated_at": self.now, "version": memory.version + 1, "seq": self.last_seq}
+        )
+        payload = payload or {}
+        payload["set"] = {name: field_record(name, value) for name, value in changes.items()}
+        self._log(changed, action, memory.status, payload, actor)
+        ident = memory.id
+        self._memories[ident] = changed
+        self._undo.append(lambda: self._memories.__setitem__(ident, memory))
+        if ident in self._records:
+            before = self._records[ident]
+            self._records[ident] = memory_record(changed)
+            self._undo.append(lambda: self._records.__setitem__(ident, before))
+        elif ident not in self._touched:
+            self._touched[ident] = None
+            self._undo.append(lambda: self._touched.pop(ident))
+        if changed.value_digest != memory.value_digest:
+            self._index(changed)
+        return changed
+
+    def note(
+        self, memory: Memory, action: Action, payload: dict[str, Any], *, actor: str
+    ) -> None:
+        """Record something about a memory that changes none of its columns."""
+        check(memory.id, memory.status, action, memory.status)
+        self.last_seq += 1
+        self._log(memory, action, memory.status, payload, actor)
+
+    def history(self, memory_id: str, action: str, statuses: tuple[str, str], payload: dict[str, Any]) -> None:
+        """Record what another ledger said about a memory to come; no hook hears of it."""
+        self.last_seq += 1
+        self._drafts.append(Draft(memory_id, action, *statuses, self.now_text, "upgrade", payload))
+
+    def put_tombstone(self, stone: Tombstone) -> None:
+        """Plant a tombstone, or replace it by its changed self."""
+        before = self._stones.get(stone.id)
+        self._stones[stone.id] = stone
+        if before is None:
+            ids = self._blocks.setdefault(stone.digest, [])
+            ids.append(stone.id)
+            self._undo.append(lambda: (ids.pop(), self._stones.pop(stone.id)))
+        else:
+            self._undo.append(lambda: self._stones.__setitem__(stone.id, before))
+        if stone.id not in self._new_stones:
+            self._new_stones[stone.id] = None
+            self._undo.append(lambda: self._new_stones.pop(stone.id))
+
+    def put_outcome(self, record: OutcomeRecord) -> None:
+        """Keep the outcome of a call for whoever repeats it."""
+        o = record.outcome
+        key = (o.actor, o.verb, o.idempotency_key)
+        self._outcomes[key] = record
+        self._new_outcomes.append(record)
+        self._undo.append(lambda: (self._outcomes.pop(key), self._new_outcomes.pop()))
+
+    def _index(self, memory: Memory) -> None:
+        """Make a memory findable by value, chain and dependency for the units that follow."""
+        entries: list[tuple[dict[Any, list[str]], Any]] = [(self._by_value, memory.value_digest)]
+        if memory.key is not None:
+            entries.append((self._by_slot, (memory.kind, memory.scope, memory.key)))
+        entries += [(self._dependants, parent) for parent in memory.depends_on]
+        for index, key in entries:
+            ids = index.setdefault(key, [])
+            ids.append(memory.id)
+            self._undo.append(ids.pop)
+
+    def _log(
+        self,
+        memory: Memory,
+        action: Action,
+        from_status: MemoryStatus,
+        payload: dict[str, Any],
+        actor: str | None = None,
+    ) -> None:
+        self._drafts.append(
+            Draft(
+                memory.id, action.value, from_status.value, memory.status.value, self.now_text,
+                memory.actor if actor is None else actor, payload,
+            )
+        )  # fmt: skip
+        self._events.append(Event(self.last_seq, memory.id, from_status, memory.status, action))
+
+    # -- driving ------------------------------------------------------------------------------
+
+    def take(self, wants: Wants, loaded: Loaded) -> None:
+        """Add rows just loaded; what earlier units changed stays changed."""
+        for memory in loaded.memories:
+            if memory.id not in self._memories:
+                self._memories[memory.id] = memory
+                self._by_value.setdefault(memory.value_digest, []).append(memory.id)
+                if memory.key is not None:
+                    slot = (memory.kind, memory.scope, memory.key)
+                    self._by_slot.setdefault(slot, []).append(memory.id)
+        for stone in loaded.tombstones:
+            if stone.id not in self._stones:
+                self._stones[stone.id] = stone
+                self._blocks.setdefault(stone.digest, []).append(stone.id)
+        for record in loaded.outcomes:
+            o = record.outcome
+            self._outcomes.setdefault((o.actor, o.verb, o.idempotency_key), record)
+        for parent, children in loaded.dependants.items():
+            self._dependants.setdefault(parent, []).extend(children)
+        self._due.extend(loaded.due)
+        self._seen |= wants
+
+    def begin(self, now: datetime) -> None:
+        """Start a unit that happens at `now`."""
+        self.now, self.now_text = now, to_text(now)
+        self._undo.clear()
+        self._events = []
+
+    def end(self) -> Sequence[Event]:
+        """Finish the unit and return its events."""
+        return self._events
+
+    def revert(self, drafts: int) -> None:
+        """Undo the unit, back to when the ledger had `drafts` new rows."""
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
+        del self._drafts[drafts:]
+        self.last_seq = self._head.count + len(self._drafts)
+
+    @property
+    def drafts(self) -> int:
+        """How many ledger rows there are to seal."""
+        return len(self._drafts)
+
+    def seal(self, last: datetime | None) -> Changes:
+        """Chain what happened and return everything to write."""
+        rows = seal(self.tenant, self._drafts, self._head.count, self._head.hash)
+        head = Head(rows[-1].seq, rows[-1].hash, last) if rows else self._head
+        return Changes(
+            inserted=[(self._memories[i], record) for i, record in self._records.items()],
+            updated=[self._memories[i] for i in self._touched],
+            rows=rows,
+            tombstones=[self._stones[i] for i in self._new_stones],
+            outcomes=list(self._new_outcomes),
+            head=head,
+        )
+
+
+def settle(
+    tenant: str, units: Sequence[Unit[Any]], head: Head, now: datetime, *, at: datetime | None = None
+) -> Generator[Wants, Loaded, Settlement]:
+    """Decide `units` in order; yields what to load, returns what to write.
+
+    Each unit that writes gets its own system time, later than every earlier one of the tenant
+    whatever the clock says; `at` fixes one time for all (the verbs of one transaction).
+    """
+    state = State(tenant, head)
+    first = Wants()
+    for unit in units:
+        first |= unit.wants
+    if first:
+        state.take(first, (yield first))
+    settled: list[Settled[Any]] = []
+    last = head.time
+    for unit in units:
+        stamp = at or (now if last is None else max(now, last + MICROSECOND))
+        before = state.drafts
+        while True:
+            state.begin(stamp)
+            try:
+                result = unit.decide(state)
+            except NeedMore as more:
+                state.revert(before)
+                state.take(more.wants, (yield more.wants))
+            except Exception as error:  # the unit's own failure, handed to whoever asked for it
+                state.revert(before)
+                settled.append(Settled(error=error))
+                break
+            else:
+                settled.append(Settled(result, events=state.end()))
+                if state.drafts > before:
+                    last = stamp
+                break
+    return Settlement(settled, state.seal(last))
+
+
+def empty_head() -> Head:
+    """Return the head of a chain with no rows."""
+    return Head(0, GENESIS, None)
+
+
+def _inserted_fields(record: Record, now: str) -> Record:
+    """Return what the ledger must say of a new memory for replay to rebuild it."""
+    fields = {
+        name: value
+        for name, value in record.items()
+        if value is not None and value != _IMPLIED.get(name)
+    }
+    del fields["tenant"], fields["id"], fields["status"], fields["seq"]
+    for name in ("created_at", "updated_at"):
+        if fields[name] == now:
+            del fields[name]
+    fields["confidence"] = repr(fields["confidence"])
+    return fields
+
+
+_IMPLIED: Record = {
+    "kind": "fact",
+    "scope": "",
+    "origin": "owner",
+    "sensitivity": "internal",
+    "depends_on": "[]",
+    "metadata": "{}",
+    "version": 1,
+    "value_digest": "",
+}
