@@ -37,6 +37,7 @@ class Action(str, Enum):
     EXTEND = "extended"
     ENDORSE = "endorsed"
     REINFORCE = "reinforced"
+    BLOCK = "blocked"
     LIFT_TOMBSTONE = "tombstone_lifted"
     IMPORT = "imported"
 
@@ -79,6 +80,7 @@ TABLE: Final = (
     Transition(Action.RELEASE, (S.QUARANTINED,), (*_WAITING_OR_COUNTED, S.EXPIRED), Who.REVIEWER),
     Transition(Action.ERASE, _STORED, (S.ERASED,), Who.OWNER),
     Transition(Action.REVISE, _WAITING_OR_COUNTED, (), Who.PROPOSER),
+    Transition(Action.BLOCK, (*_WAITING_OR_COUNTED, S.QUARANTINED), (), Who.LIBRARY),
     Transition(Action.UPDATE_CONFIDENCE, _WAITING_OR_COUNTED, (), Who.PROPOSER),
     Transition(Action.AMEND_VALIDITY, _WAITING_OR_COUNTED, (), Who.REVIEWER),
     Transition(Action.EXTEND, (S.PENDING_CONFIRMATION, S.ACTIVE), (), Who.REVIEWER),

@@ -1,0 +1,1 @@
+"""Where memories lie. Backends do not know each other."""

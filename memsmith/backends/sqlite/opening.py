@@ -1,0 +1,144 @@
+"""Opening a database file: looked at before it is touched, migrated, or refused with a reason."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from memsmith.backends._sql import Migration, load_migrations
+from memsmith.errors import (
+    DamagedDatabaseError,
+    LegacyDatabaseError,
+    NotAMemsmithDatabaseError,
+    ReadOnlyDatabaseError,
+    SchemaTooNewError,
+    StorageError,
+    StoreBusyError,
+)
+
+APPLICATION_ID: Final = 0x4D534D54
+"""``MSMT`` in the file header: this is a memsmith database."""
+
+MIGRATIONS: Final = load_migrations("memsmith.backends.sqlite")
+SCHEMA_VERSION: Final = MIGRATIONS[-1].version
+_MAGIC: Final = b"SQLite format 3\x00"
+_HEADER_BYTES: Final = 100
+
+_CREATE_LOG: Final = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL
+)"""
+
+
+def inspect_file(path: Path) -> None:
+    """Raise unless the path is a memsmith database, an empty file, or nothing yet. Writes nothing."""
+    if not path.parent.is_dir():
+        raise StorageError(f"{path}: expected an existing folder, found none at {path.parent}")
+    if path.is_dir():
+        raise NotAMemsmithDatabaseError(f"{path}: expected a database file, found a folder")
+    if not path.exists():
+        if not os.access(path.parent, os.W_OK):
+            raise ReadOnlyDatabaseError(f"{path}: can't be created, its folder is read-only")
+        return
+    _inspect_header(path)
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise ReadOnlyDatabaseError(f"{path}: the file or its folder is read-only")
+
+
+def _inspect_header(path: Path) -> None:
+    size = path.stat().st_size
+    if size == 0:
+        return
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if not header.startswith(_MAGIC):
+        raise NotAMemsmithDatabaseError(f"{path}: expected an SQLite database, found another kind of file")
+    page_size = int.from_bytes(header[16:18], "big")
+    if len(header) < _HEADER_BYTES or page_size & (page_size - 1) or (page_size < 512 and page_size != 1):
+        raise DamagedDatabaseError(f"{path}: the header of the database is damaged")
+    version = int.from_bytes(header[60:64], "big")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        _inspect_stranger(path)
+    elif version > SCHEMA_VERSION:
+        raise SchemaTooNewError(version, SCHEMA_VERSION)
+
+
+def _inspect_stranger(path: Path) -> None:
+    """Tell a 0.1.0 database, a half-made one of ours and somebody else's apart."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.DatabaseError as error:
+        raise DamagedDatabaseError(f"{path}: {error}") from error
+    if {"memories", "audit_log", "_migrations"} <= tables:
+        raise LegacyDatabaseError(f"{path} was written by memsmith 0.1.0: run `memsmith upgrade {path}`")
+    if tables:
+        raise NotAMemsmithDatabaseError(f"{path}: an SQLite database, but not one of memsmith's")
+
+
+def migrate(connection: sqlite3.Connection, migrations: list[Migration] | None = None) -> None:
+    """Bring the schema up to date in one transaction, or find it newer or altered and raise."""
+    steps = MIGRATIONS if migrations is None else migrations
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found > steps[-1].version:
+            raise SchemaTooNewError(found, steps[-1].version)
+        connection.execute(_CREATE_LOG)
+        applied = dict(connection.execute("SELECT version, checksum FROM schema_migrations"))
+        for step in steps:
+            if step.version not in applied:
+                _apply(connection, step)
+            elif applied[step.version] != step.checksum:
+                raise StorageError(f"Migration {step.name} was applied in another wording: the schema is not ours")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _apply(connection: sqlite3.Connection, step: Migration) -> None:
+    for statement in _statements(step.sql):
+        connection.execute(statement)
+    connection.execute(
+        "INSERT INTO schema_migrations (version, name, checksum) VALUES (?, ?, ?)",
+        (step.version, step.name, step.checksum),
+    )
+    # Pragmas take no bound values; both numbers are integers of our own.
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+    connection.execute(f"PRAGMA user_version = {step.version:d}")
+
+
+def _statements(script: str) -> list[str]:
+    """Split a script; `executescript` would commit the transaction it runs in."""
+    statements: list[str] = []
+    current = ""
+    for line in script.splitlines():
+        current += line + "\n"
+        if sqlite3.complete_statement(current):
+            statements.append(current)
+            current = ""
+    return statements
+
+
+def translated(error: sqlite3.Error, path: str) -> Exception:
+    """Return the memsmith error for a driver's error; the driver's is to be its cause."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    if primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreBusyError(f"{path}: another process held the database for too long; try again")
+    if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return DamagedDatabaseError(f"{path}: {error}")
+    if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
+        return ReadOnlyDatabaseError(f"{path}: {error}")
+    return StorageError(f"{path}: {error}")
+
+
+def is_busy(error: BaseException) -> bool:
+    """Tell whether another connection was in the way, so that trying again helps."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

@@ -1,0 +1,67 @@
+"""Writing one group of units: everything here runs on the database thread, in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from memsmith._canonical import canonical
+from memsmith._clock import to_text
+from memsmith.backends.sqlite.reading import SQL, fetch, head
+from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_record, tombstone_record
+from memsmith.unit import Changes, OutcomeRecord, Settled, Unit, empty_head, settle
+
+
+
+def settle_and_write(
+    connection: sqlite3.Connection,
+    tenant: str,
+    units: Sequence[Unit[Any]],
+    now: datetime,
+    at: datetime | None = None,
+) -> list[Settled[Any]]:
+    """Let units decide on what is stored and write what came of it; the caller commits."""
+    steps = settle(tenant, units, head(connection, tenant) or empty_head(), now, at=at)
+    try:
+        wants = next(steps)
+        while True:
+            wants = steps.send(fetch(connection, tenant, wants, at or now))
+    except StopIteration as done:
+        settlement = done.value
+    write(connection, tenant, settlement.changes)
+    settled: list[Settled[Any]] = settlement.settled
+    return settled
+
+
+def write(connection: sqlite3.Connection, tenant: str, changes: Changes) -> None:
+    """Write changes with one statement per table and kind of change."""
+    if changes.inserted:
+        # Records list their columns in the order of MEMORY_COLUMNS, which a test holds them to.
+        connection.executemany(
+            SQL["insert_memory"], [tuple(record.values()) for _, record in changes.inserted]
+        )
+        links = [(tenant, parent, m.id) for m, _ in changes.inserted for parent in m.depends_on]
+        if links:
+            connection.executemany(SQL["insert_dependency"], links)
+    if changes.updated:
+        connection.executemany(SQL["update_memory"], [memory_record(m) for m in changes.updated])
+    if changes.tombstones:
+        stones = [tombstone_record(stone) for stone in changes.tombstones]
+        connection.executemany(SQL["put_tombstone"], [[s[c] for c in TOMBSTONE_COLUMNS] for s in stones])
+    if changes.rows:
+        connection.executemany(SQL["insert_row"], [(tenant, *row) for row in changes.rows])
+        new = changes.head
+        assert new.time is not None
+        connection.execute(SQL["put_head"], (tenant, new.count, new.hash, to_text(new.time)))
+    if changes.outcomes:
+        connection.executemany(
+            SQL["insert_outcome"], [(tenant, *_outcome_row(record)) for record in changes.outcomes]
+        )
+
+
+def _outcome_row(record: OutcomeRecord) -> tuple[str, ...]:
+    o = record.outcome
+    codes, ids = canonical(o.codes).decode(), canonical(o.memory_ids).decode()
+    return o.actor, o.verb, o.idempotency_key, codes, ids, record.digest, to_text(o.at)

@@ -1,0 +1,1 @@
+"""The write path: what happens between a proposal and its row."""

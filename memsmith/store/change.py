@@ -1,0 +1,271 @@
+"""Deciding everything that happens to a memory after it was proposed.
+
+Each function returns a decision: given the state inside the transaction, what changes. A status is
+checked against the machine there, so of two people who decide at once one gets
+InvalidTransitionError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from memsmith._canonical import canonical
+from memsmith.errors import (
+    BaseChangedError,
+    ConfidenceMonotonicityError,
+    DuplicateError,
+    InvalidTransitionError,
+    PermissionDeniedError,
+    ReviewRequiredError,
+    StaleVersionError,
+    TombstoneConflictError,
+    TombstonedError,
+    ValidationError,
+)
+from memsmith.lifecycle import Action, check, next_status
+from memsmith.store.prepare import Digester, Prepared
+from memsmith.store.propose import Reach, Rules, blocking, count_refusal, duplicate_of, plant, reach_of
+from memsmith.types import DEFAULT_ACTOR, LIVE, Memory, MemoryStatus, Origin, Tombstone
+from memsmith.unit import State
+
+S = MemoryStatus
+Decision = Callable[[State], Memory]
+
+SWEEP: Final = 1000
+"""How many memories one unit of a sweep expires."""
+
+_CASCADED: Final = LIVE | {S.SUPERSEDED, S.QUARANTINED}
+
+
+def _expect(memory: Memory, expected_version: int | None) -> None:
+    if expected_version is not None and memory.version != expected_version:
+        raise StaleVersionError(memory.id, expected_version, memory.version)
+
+
+def _reasoned(reason: str | None) -> dict[str, Any]:
+    return {} if reason is None else {"reason": reason}
+
+
+def confirm(
+    memory_id: str, actor: str, reason: str | None, expected_version: int | None, digester: Digester, rules: Rules
+) -> Decision:
+    """A person says yes to what waits. It is judged again on what is stored now."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        status = next_status(memory_id, memory.status, Action.CONFIRM)
+        if actor != DEFAULT_ACTOR and actor == memory.actor:
+            raise PermissionDeniedError(actor, f"confirm memory {memory_id}", "it is its own proposal")
+        _expect(memory, expected_version)
+        if memory.expires_at is not None and memory.expires_at <= state.now:
+            raise InvalidTransitionError(memory_id, S.EXPIRED, S.ACTIVE)
+        _refuse_if_blocked(state, memory, digester)
+        other = duplicate_of(state, memory, asserted_from=True, dedup=rules.dedup, besides=memory_id)
+        if other is not None and other.status is S.ACTIVE and expected_version is None:
+            raise BaseChangedError(memory_id, f"memory {other.id} says this by now", memory.version)
+        changes = {"status": status, "origin": Origin.OWNER}
+        return state.change(memory, Action.CONFIRM, changes, _reasoned(reason), actor=actor)
+
+    return decide
+
+
+def _refuse_if_blocked(state: State, memory: Memory, digester: Digester) -> None:
+    digests = digester.values(memory.kind, memory.content, memory.session_id)
+    stone = blocking(state, memory, digests)
+    if stone is not None:
+        raise TombstonedError(stone.id, memory.id)
+
+
+def reject(memory_id: str, actor: str, reason: str | None, also: bool, rules: Rules) -> Decision:
+    """A person says "never true": the memory goes and its value is blocked from now on."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        status = next_status(memory_id, memory.status, Action.REJECT)
+        payload = _reasoned(reason)
+        stone = plant(state, memory, rules.secret_id, reason, actor, payload)
+        others = _same_value(state, memory, stone)
+        if others and not also:
+            raise TombstoneConflictError(memory_id, [m.id for m in others])
+        gone = _gone(state, status, reason)
+        rejected = state.change(memory, Action.REJECT, gone, payload, actor=actor)
+        for other in others:
+            state.change(other, Action.REJECT, gone, _reasoned(reason), actor=actor)
+        return rejected
+
+    return decide
+
+
+def _gone(state: State, status: MemoryStatus, reason: str | None) -> dict[str, Any]:
+    return {
+        "status": status,
+        "held_status": None,
+        "retracted_at": state.now,
+        "retraction_reason": reason,
+    }
+
+
+def _same_value(state: State, memory: Memory, stone: Tombstone) -> list[Memory]:
+    """Return the other live memories that a tombstone would have blocked."""
+    return [
+        live
+        for live in state.live_with_value(memory.value_digest)
+        if live.id != memory.id and live.kind == memory.kind and reach_of(stone, live) is Reach.BLOCKS
+    ]
+
+
+def retract(memory_id: str, actor: str, reason: str | None, cascade: bool) -> Decision:
+    """The memory does not hold (any more); its value may come back. `cascade` takes dependants along."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        status = next_status(memory_id, memory.status, Action.RETRACT)
+        gone = _gone(state, status, reason)
+        doomed = _dependants(state, memory_id) if cascade else []
+        retracted = state.change(memory, Action.RETRACT, gone, _reasoned(reason), actor=actor)
+        for dependant in doomed:
+            notes = {"notes": canonical({"because_of": memory_id}).decode()}
+            state.change(dependant, Action.RETRACT, gone, _reasoned(reason) | notes, actor=actor)
+        return retracted
+
+    return decide
+
+
+def _dependants(state: State, memory_id: str) -> list[Memory]:
+    """Return what depends on a memory, directly or not, nearest first, and can still be retracted."""
+    seen, waiting, found = {memory_id}, [memory_id], list[Memory]()
+    while waiting:
+        children = [child for parent in waiting for child in state.dependants(parent) if child not in seen]
+        waiting = list(dict.fromkeys(children))
+        seen.update(waiting)
+        found += [m for m in map(state.memory, waiting) if m.status in _CASCADED]
+    return found
+
+
+def revise(
+    item: Prepared, memory_id: str, actor: str, reason: str | None, expected_version: int | None, rules: Rules
+) -> Decision:
+    """New content under the same id, after the checks a proposal passes; `item` carries the verdict."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        check(memory_id, memory.status, Action.REVISE, memory.status)
+        _expect(memory, expected_version)
+        revised = memory.evolve(
+            {name: item.memory.__dict__[name] for name in ("content", "content_hash", "value_digest")}
+        )
+        stone = blocking(state, revised, item.digests)
+        if stone is not None:
+            raise TombstonedError(stone.id, memory_id)
+        if item.refuse:
+            raise ValidationError(item.errors, memory_id)
+        if item.errors:
+            raise ReviewRequiredError(memory_id, item.errors)
+        other = duplicate_of(state, revised, asserted_from=True, dedup=rules.dedup, besides=memory_id)
+        if other is not None:
+            raise DuplicateError(memory_id, other.id)
+        changes: dict[str, Any] = {
+            "content": revised.content,
+            "content_hash": revised.content_hash,
+            "value_digest": revised.value_digest,
+        }
+        return state.change(memory, Action.REVISE, changes, _reasoned(reason), actor=actor)
+
+    return decide
+
+
+def count_blocked(tombstone_id: str, memory_id: str, actor: str) -> Callable[[State], None]:
+    """Count and record that a tombstone stopped a change of a memory, as it would a proposal."""
+
+    def decide(state: State) -> None:
+        memory = state.memory(memory_id)
+        count_refusal(state, state.tombstone(tombstone_id))
+        payload: dict[str, Any] = {"code": "tombstoned", "refused_by": tombstone_id}
+        state.note(memory, Action.BLOCK, payload, actor=actor)
+
+    return decide
+
+
+def update_confidence(memory_id: str, actor: str, value: float) -> Decision:
+    """Confidence rises; it never falls."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        check(memory_id, memory.status, Action.UPDATE_CONFIDENCE, memory.status)
+        if value <= memory.confidence:
+            raise ConfidenceMonotonicityError(memory_id, memory.confidence, value)
+        notes = canonical({"old_value": memory.confidence, "new_value": value}).decode()
+        return state.change(
+            memory, Action.UPDATE_CONFIDENCE, {"confidence": value}, {"notes": notes}, actor=actor
+        )
+
+    return decide
+
+
+def quarantine(memory_id: str, actor: str, reason: str | None) -> Decision:
+    """Out of every read until somebody looked."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        status = next_status(memory_id, memory.status, Action.QUARANTINE)
+        changes = {"status": status, "held_status": memory.status}
+        return state.change(memory, Action.QUARANTINE, changes, _reasoned(reason), actor=actor)
+
+    return decide
+
+
+def release(memory_id: str, actor: str, reason: str | None, digester: Digester) -> Decision:
+    """Back to what it was, unless its time ran out or its value was blocked meanwhile."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        if memory.status is not S.QUARANTINED or memory.held_status is None:
+            raise InvalidTransitionError(memory_id, memory.status, S.ACTIVE)
+        status = memory.held_status
+        if status in LIVE:
+            _refuse_if_blocked(state, memory, digester)
+            if memory.expires_at is not None and memory.expires_at <= state.now:
+                status = S.EXPIRED
+        changes = {"status": status, "held_status": None}
+        return state.change(memory, Action.RELEASE, changes, _reasoned(reason), actor=actor)
+
+    return decide
+
+
+def expire_due(actor: str) -> Callable[[State], int]:
+    """Expire up to SWEEP live memories whose time is over."""
+
+    def decide(state: State) -> int:
+        expired = 0
+        for memory_id in state.due(SWEEP):
+            memory = state.memory(memory_id)
+            over = memory.expires_at is not None and memory.expires_at <= state.now
+            if memory.status in LIVE and over:
+                status = next_status(memory_id, memory.status, Action.EXPIRE)
+                state.change(memory, Action.EXPIRE, {"status": status}, actor=actor)
+                expired += 1
+        return expired
+
+    return decide
+
+
+def lift_tombstone(tombstone_id: str, actor: str, reason: str | None) -> Callable[[State], Tombstone]:
+    """Let a blocked value be proposed again; the tombstone stays on record as lifted."""
+
+    def decide(state: State) -> Tombstone:
+        stone = state.tombstone(tombstone_id)
+        if stone.lifted_at is None:
+            memory = state.memory(stone.memory_id)
+            payload = {"lifted": stone.id, **_reasoned(reason)}
+            state.note(memory, Action.LIFT_TOMBSTONE, payload, actor=actor)
+            stone = Tombstone(**{**stone.__dict__, "lifted_at": state.now, "lift_reason": reason})
+            state.put_tombstone(stone)
+        return stone
+
+    return decide
+
+
+def kept_of(result: Memory) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the code and id kept of a verb that answers with one memory."""
+    return [result.status.value], [result.id]

@@ -1,0 +1,82 @@
+"""Hooks: called after commit, in ledger order, by one dispatcher per store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextvars import ContextVar
+
+from memsmith.metrics import HOOK_ERRORS
+from memsmith.protocols import Metrics, TransitionHandler
+from memsmith.unit import Event
+
+logger = logging.getLogger("memsmith")
+
+_inside: ContextVar[bool] = ContextVar("memsmith_inside_hook", default=False)
+
+
+class Dispatcher:
+    """Feeds transitions to the hooks; a hook that raises is logged and changes nothing."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._hooks: list[TransitionHandler] = []
+        self._metrics = metrics
+        self._events: deque[Event] = deque()
+        self._delivered: dict[int, asyncio.Event] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def register(self, hook: TransitionHandler) -> None:
+        """Add a hook; it hears of what commits from now on."""
+        self._hooks.append(hook)
+
+    def publish(self, events: list[Event]) -> None:
+        """Queue the transitions of a commit."""
+        if not self._hooks or not events:
+            return
+        self._events.extend(events)
+        if self._task is None:
+            self._task = asyncio.create_task(self._dispatch(), name="memsmith hooks")
+
+    async def delivered(self, seq: int) -> None:
+        """Return when the hooks heard of the transition numbered `seq`.
+
+        At once when called from inside a hook, which would otherwise wait for itself.
+        """
+        if self._task is None or _inside.get():
+            return
+        if not any(event.seq == seq for event in self._events) and seq not in self._delivered:
+            return
+        await self._delivered.setdefault(seq, asyncio.Event()).wait()
+
+    async def _dispatch(self) -> None:
+        _inside.set(True)
+        try:
+            while self._events:
+                event = self._events[0]
+                done = self._delivered.setdefault(event.seq, asyncio.Event())
+                for hook in tuple(self._hooks):
+                    await self._call(hook, event)
+                self._events.popleft()
+                del self._delivered[event.seq]
+                done.set()
+        finally:
+            self._task = None
+            for waiter in self._delivered.values():
+                waiter.set()
+            self._delivered.clear()
+
+    async def _call(self, hook: TransitionHandler, event: Event) -> None:
+        try:
+            await hook(event.memory_id, event.from_status, event.to_status)
+        except Exception:
+            self._metrics.count(HOOK_ERRORS)
+            logger.exception(
+                "Hook %r raised for memory %s: %s -> %s",
+                hook, event.memory_id, event.from_status.value, event.to_status.value,
+            )  # fmt: skip
+
+    async def close(self) -> None:
+        """Wait until the hooks heard of everything; called from inside a hook, return at once."""
+        while self._task is not None and not _inside.get():
+            await asyncio.wait([self._task])

@@ -1,0 +1,190 @@
+"""Running validators: outside any transaction, each with its timeout, errors in a stable order."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from memsmith._canonical import encode_content, sha256_hex
+from memsmith._clock import require_aware
+from memsmith.errors import ArgumentError, MemsmithError
+from memsmith.metrics import VALIDATOR_SECONDS, NullMetrics
+from memsmith.protocols import Check, Metrics, ValidationContext, ValidatorFn, ValidatorSpec
+from memsmith.store.prepare import Limits, Prepared
+from memsmith.types import FACT, UNCHANGED, Memory, ValidationResult
+
+CONCURRENT_ITEMS: Final = 64
+"""How many proposals of a batch are judged at once by validators that wait for something."""
+
+ContextSource = Callable[[Memory], Awaitable[ValidationContext]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A validator with everything about it settled."""
+
+    name: str
+    fn: ValidatorFn
+    check: Callable[[Memory], ValidationResult] | None
+    timeout: float
+    critical: bool
+    kinds: frozenset[str]
+    transforms: bool
+    wants_context: bool
+
+
+def appoint(validator: ValidatorFn | ValidatorSpec) -> Judge:
+    """Settle one entry of the validators list; a bare validator is wrapped."""
+    spec = validator if isinstance(validator, ValidatorSpec) else ValidatorSpec(validator)
+    fn: Any = spec.fn
+    name = cast(str, getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__)
+    if not callable(fn):
+        raise ArgumentError("validators", "async callables", fn)
+    if not spec.timeout > 0:
+        raise ArgumentError(f"timeout of {name}", "seconds above 0", spec.timeout)
+    critical = getattr(fn, "critical", False) if spec.critical is None else spec.critical
+    return Judge(
+        name=name,
+        fn=fn,
+        check=fn.check if isinstance(fn, Check) else None,
+        timeout=spec.timeout,
+        critical=bool(critical),
+        kinds=frozenset(getattr(fn, "kinds", {FACT})),
+        transforms=bool(getattr(fn, "transforms", False)),
+        wants_context=_positional_arguments(fn) >= 2,
+    )
+
+
+def _positional_arguments(fn: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # builtins without a signature take the memory alone
+        return 1
+    return sum(p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD} for p in parameters)
+
+
+class Bench:
+    """All judges of a store. Those that transform sit first, one after the other."""
+
+    def __init__(
+        self, validators: Sequence[ValidatorFn | ValidatorSpec], limits: Limits, metrics: Metrics
+    ) -> None:
+        judges = [appoint(v) for v in validators]
+        self._judges = [j for j in judges if j.transforms] + [j for j in judges if not j.transforms]
+        self._limits = limits
+        self._metrics = None if isinstance(metrics, NullMetrics) else metrics
+
+    async def hear(self, items: Sequence[Prepared], context_of: ContextSource) -> None:
+        """Judge every item; verdicts are written into the items."""
+        waiting = [item for item in items if not self._judge_at_once(item)]
+        if len(waiting) == 1:
+            await self._judge(waiting[0], context_of)
+        elif waiting:
+            places = asyncio.Semaphore(CONCURRENT_ITEMS)
+
+            async def judge_one(item: Prepared) -> None:
+                async with places:
+                    await self._judge(item, context_of)
+
+            async with asyncio.TaskGroup() as group:
+                for item in waiting:
+                    group.create_task(judge_one(item))
+
+    def _judge_at_once(self, item: Prepared) -> bool:
+        """Judge by the checks alone; False when somebody has to be awaited."""
+        judges = [j for j in self._judges if item.memory.kind in j.kinds]
+        if not all(j.check for j in judges):
+            return False
+        for judge in judges:
+            self._pronounce(item, judge, self._examine(judge, item.memory))
+        return True
+
+    def _examine(self, judge: Judge, memory: Memory) -> ValidationResult:
+        assert judge.check is not None
+        started = time.perf_counter()
+        try:
+            return _checked(judge, judge.check(memory))
+        except Exception as error:  # a validator that raises has failed, and says so
+            return _failed(judge, f"raised {type(error).__name__}: {error}")
+        finally:
+            self._observe(judge, started)
+
+    async def _judge(self, item: Prepared, context_of: ContextSource) -> None:
+        judges = [j for j in self._judges if item.memory.kind in j.kinds]
+        context = (
+            await context_of(item.memory)
+            if any(j.wants_context for j in judges)
+            else ValidationContext(item.memory.actor)
+        )
+        for judge in judges:
+            if judge.transforms:
+                self._pronounce(item, judge, await self._ask(judge, item.memory, context))
+        peers = [j for j in judges if not j.transforms]
+        results = await asyncio.gather(*(self._ask(j, item.memory, context) for j in peers))
+        for judge, result in zip(peers, results, strict=True):
+            self._pronounce(item, judge, result)
+
+    async def _ask(self, judge: Judge, memory: Memory, context: ValidationContext) -> ValidationResult:
+        if judge.check is not None:
+            return self._examine(judge, memory)
+        started = time.perf_counter()
+        limit = asyncio.timeout(judge.timeout)
+        try:
+            async with limit:
+                answer: Any = judge.fn(memory, context) if judge.wants_context else judge.fn(memory)
+                return _checked(judge, await answer if inspect.isawaitable(answer) else answer)
+        except TimeoutError as error:
+            if limit.expired():
+                return _failed(judge, f"timed out after {judge.timeout}s")
+            return _failed(judge, f"raised TimeoutError: {error}")
+        except Exception as error:  # a validator that raises has failed, and says so
+            return _failed(judge, f"raised {type(error).__name__}: {error}")
+        finally:
+            self._observe(judge, started)
+
+    def _observe(self, judge: Judge, started: float) -> None:
+        if self._metrics is not None:
+            self._metrics.observe(VALIDATOR_SECONDS, time.perf_counter() - started, validator=judge.name)
+
+    def _pronounce(self, item: Prepared, judge: Judge, result: ValidationResult) -> None:
+        if result.passed:
+            if judge.transforms:
+                self._transform(item, judge, result)
+            return
+        errors = result.errors or [f"{judge.name} failed"]
+        if result.withhold and not item.withhold:
+            # Other validators' words may quote what must not be kept.
+            item.errors.clear()
+            item.withhold = True
+            item.errors.extend(errors)
+        elif result.withhold or not item.withhold:
+            item.errors.extend(errors)
+        if judge.critical if result.critical is None else result.critical:
+            item.refuse = True
+        if result.tombstone:
+            item.tombstone = item.refuse = True
+
+    def _transform(self, item: Prepared, judge: Judge, result: ValidationResult) -> None:
+        try:
+            if result.content is not UNCHANGED:
+                text = encode_content(result.content, self._limits.content_bytes)
+                item.memory = item.memory.evolve({"content": result.content, "content_hash": sha256_hex(text)})
+            if result.expires_at is not UNCHANGED:
+                item.memory = item.memory.evolve({"expires_at": require_aware("expires_at", result.expires_at)})
+                item.ttl = None
+        except MemsmithError as error:
+            item.errors.append(f"{judge.name} handed on something unusable: {error}")
+
+
+def _checked(judge: Judge, result: object) -> ValidationResult:
+    if isinstance(result, ValidationResult):
+        return result
+    return _failed(judge, f"returned {type(result).__name__}, not a ValidationResult")
+
+
+def _failed(judge: Judge, what: str) -> ValidationResult:
+    return ValidationResult(passed=False, errors=[f"{judge.name} {what}"])

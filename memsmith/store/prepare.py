@@ -1,0 +1,257 @@
+"""Argument checks: from what a caller passed to a proposal that can be judged.
+
+Everything refused here is an ArgumentError (a ValueError); nothing was written.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from memsmith._canonical import (
+    MAX_CONTENT_BYTES,
+    canonical,
+    encode_content,
+    encode_json,
+    optional_text,
+    require_text,
+    sha256_hex,
+    value_digest,
+)
+from memsmith._clock import require_aware, to_text
+from memsmith._ids import new_id
+from memsmith.errors import ArgumentError, InvalidConfidenceError, InvalidIntervalError, InvalidScopeError
+from memsmith.types import (
+    DEFAULT_ACTOR,
+    DEFAULT_SENSITIVITY,
+    EPISODE,
+    FACT,
+    SENSITIVITIES,
+    Memory,
+    MemoryStatus,
+    Origin,
+    ProposalInput,
+    memory_from,
+)
+
+MAX_REASON: Final = 10_000
+MAX_METADATA_BYTES: Final = 64 * 1024
+
+
+class Digester:
+    """Keyed digests under every secret the store holds; new rows use the first."""
+
+    def __init__(self, secrets: Sequence[tuple[str, bytes]]) -> None:
+        self.secrets = tuple(secrets)
+        self.current_id, self._current = self.secrets[0]
+
+    def value(self, kind: str, content: Any, session_id: str) -> str:
+        """Return the digest a new memory carries."""
+        return value_digest(self._current, kind, content, _discriminator(kind, session_id))
+
+    def values(self, kind: str, content: Any, session_id: str) -> list[str]:
+        """Return the digests under all secrets, the current one first."""
+        extra = _discriminator(kind, session_id)
+        return [value_digest(secret, kind, content, extra) for _, secret in self.secrets]
+
+    def arguments(self, verb: str, arguments: object) -> str:
+        """Return the digest that recognises a repeated call."""
+        return hmac.digest(self._current, canonical([verb, arguments]), "sha256").hex()
+
+
+def _discriminator(kind: str, session_id: str) -> str:
+    # What was said in one session is another turn in the next, even in the same words.
+    return session_id if kind == EPISODE else ""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A checked proposal. `memory` has status PROPOSED; times that the store assigns are filled in later."""
+
+    memory: Memory
+    dedup: bool
+    ttl: timedelta | None
+    asserted_from: bool
+    idempotency_key: str | None = None
+    arguments: str = ""
+    errors: list[str] = field(default_factory=list[str])
+    refuse: bool = False
+    tombstone: bool = False
+    withhold: bool = False
+    digests: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a store takes at most."""
+
+    content_bytes: int = MAX_CONTENT_BYTES
+
+
+def prepare(
+    item: ProposalInput, session_id: str, thread_id: str | None, limits: Limits, tenant: str, now: datetime
+) -> Prepared:
+    """Check every argument of one proposal."""
+    text = encode_content(item.content, limits.content_bytes)
+    ttl = require_ttl(item.ttl, item.expires_at)
+    valid_from = None if item.valid_from is None else require_aware("valid_from", item.valid_from)
+    valid_to = None if item.valid_to is None else require_aware("valid_to", item.valid_to)
+    if valid_from is not None and valid_to is not None:
+        require_interval(valid_from, valid_to)
+    expires_at = None if item.expires_at is None else require_aware("expires_at", item.expires_at)
+    thread = item.thread_id if item.thread_id is not None else thread_id
+    memory = memory_from(
+        {
+            "id": new_id(),
+            "content": orjson.loads(text),
+            "session_id": require_text("session_id", session_id),
+            "confidence": require_confidence(item.confidence),
+            "content_hash": sha256_hex(text),
+            "status": MemoryStatus.PROPOSED,
+            "created_at": now,
+            "updated_at": now,
+            "thread_id": optional_text("thread_id", thread),
+            "source": optional_text("source", item.source),
+            "depends_on": require_ids(item.depends_on) if item.depends_on else [],
+            "expires_at": now + ttl if ttl else expires_at,
+            "retracted_at": None,
+            "retraction_reason": None,
+            "tenant": tenant,
+            "kind": FACT if item.kind == FACT else require_kind(item.kind),
+            "scope": require_scope(item.scope) if item.scope else _root(item.scope),
+            "key": None if item.key is None else require_text("key", item.key),
+            "origin": Origin.OWNER if item.origin is None else require_origin(item.origin),
+            "sensitivity": require_sensitivity(item.sensitivity),
+            "valid_from": valid_from,
+            "valid_to": valid_to,
+            "metadata": {} if item.metadata is None else require_metadata(item.metadata),
+            "actor": require_actor(item.actor),
+            "code": None,
+            "version": 1,
+            "seq": 0,
+            "held_status": None,
+            "value_digest": "",
+        }
+    )
+    prepared = Prepared(memory, require_flag("dedup", item.dedup), ttl, valid_from is not None)
+    if item.idempotency_key is not None:
+        prepared.idempotency_key = require_text("idempotency_key", item.idempotency_key)
+    return prepared
+
+
+def arguments_of(prepared: Prepared) -> list[Any]:
+    """Return what makes two calls the same call, as plain data; never stored, only digested."""
+    m = prepared.memory
+    times = [m.valid_from, m.valid_to, None if prepared.ttl else m.expires_at]
+    return [
+        m.content_hash, m.session_id, m.thread_id, m.source, repr(m.confidence), m.kind, m.scope, m.key,
+        m.origin.value, m.sensitivity, m.depends_on, canonical(m.metadata).decode(), prepared.dedup,
+        *(None if t is None else to_text(t) for t in times),
+        None if prepared.ttl is None else repr(prepared.ttl.total_seconds()),
+    ]  # fmt: skip
+
+
+def require_confidence(value: object, argument: str = "confidence") -> float:
+    """Return a confidence as float; 85, NaN, None and True are all refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidConfidenceError(value, argument)
+    if not math.isfinite(value) or not 0 <= value <= 1:
+        raise InvalidConfidenceError(value, argument)
+    return float(value)
+
+
+def require_interval(valid_from: datetime, valid_to: datetime) -> None:
+    """Refuse an interval that is empty or inverted."""
+    if valid_to <= valid_from:
+        raise InvalidIntervalError("valid_to", f"a time after valid_from ({to_text(valid_from)})", to_text(valid_to))
+
+
+def require_scope(scope: object) -> str:
+    """Return a scope whose segments are all real ones."""
+    try:
+        text = require_text("scope", scope, blank=True)
+    except ArgumentError as error:
+        raise InvalidScopeError(error.argument, error.expected, error.found) from None
+    if text and any(not segment.strip() or segment in {".", ".."} for segment in text.split("/")):
+        raise InvalidScopeError("scope", "segments separated by '/', none empty, '.' or '..'", scope)
+    return text
+
+
+def _root(scope: object) -> str:
+    if scope != "":
+        raise InvalidScopeError("scope", "a text, '' for the whole tenant", scope)
+    return ""
+
+
+def require_kind(kind: object) -> str:
+    """Return a kind: a short lower-case word."""
+    text = require_text("kind", kind, most=64)
+    if not (text.isascii() and text.replace("_", "").isalnum() and text == text.lower()):
+        raise ArgumentError("kind", "lower-case letters, digits and underscores", kind)
+    return text
+
+
+def require_origin(origin: object) -> Origin:
+    """Return an Origin from its value."""
+    try:
+        return Origin(origin)
+    except ValueError:
+        expected = "one of " + ", ".join(o.value for o in Origin)
+        raise ArgumentError("origin", expected, origin) from None
+
+
+def require_sensitivity(label: object) -> str:
+    """Return a known sensitivity label."""
+    if label is None:
+        return DEFAULT_SENSITIVITY
+    if label not in SENSITIVITIES:
+        raise ArgumentError("sensitivity", "one of " + ", ".join(SENSITIVITIES), label)
+    return str(label)
+
+
+def require_metadata(metadata: object) -> dict[str, Any]:
+    """Return metadata as plain JSON data."""
+    if not hasattr(metadata, "keys"):
+        raise ArgumentError("metadata", "a mapping", metadata)
+    return dict(orjson.loads(encode_json("metadata", dict(metadata), MAX_METADATA_BYTES)))  # type: ignore[call-overload]  # checked by its keys() above
+
+
+def require_actor(actor: object) -> str:
+    """Return the acting principal's id; None is the owner."""
+    return DEFAULT_ACTOR if actor is None else require_text("actor", actor, most=256)
+
+
+def require_ids(ids: object) -> list[str]:
+    """Return memory ids without repeats, in order."""
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise ArgumentError("depends_on", "a list of memory ids", ids)
+    return list(dict.fromkeys(require_text("depends_on", ident) for ident in ids))
+
+
+def require_flag(argument: str, value: object) -> bool:
+    """Return a real boolean."""
+    if not isinstance(value, bool):
+        raise ArgumentError(argument, "True or False", value)
+    return value
+
+
+def require_reason(reason: object) -> str | None:
+    """Return a reason, or None."""
+    return optional_text("reason", reason, most=MAX_REASON)
+
+
+def require_ttl(ttl: object, expires_at: object) -> timedelta | None:
+    """Return a positive lifetime; a lifetime and an end together are refused."""
+    if ttl is None:
+        return None
+    if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
+        raise ArgumentError("ttl", "a positive timedelta", ttl)
+    if expires_at is not None:
+        raise ArgumentError("ttl", "either ttl or expires_at", "both")
+    return ttl

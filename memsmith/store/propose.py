@@ -1,0 +1,274 @@
+"""Deciding proposals: what becomes of a judged proposal, given what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memsmith._ids import new_id
+from memsmith.errors import NotFoundError
+from memsmith.ledger.record import tombstone_record
+from memsmith.lifecycle import Action
+from memsmith.store.once import replayed, remember
+from memsmith.store.prepare import Prepared, require_interval
+from memsmith.types import (
+    DEFAULT_ACTOR,
+    Accepted,
+    Memory,
+    MemoryStatus,
+    PendingConfirmation,
+    ProposalResult,
+    Rejected,
+    Tombstone,
+)
+from memsmith.unit import State, Wants
+
+
+@dataclass(frozen=True)
+class Reinforcement:
+    """What a repeated proposal from another session does to the live memory.
+
+    Confidence rises by `step` of what is missing to 1, up to `ceiling`; the session and source of
+    each corroboration are kept under ``corroborated_by`` in the metadata, once per session.
+    """
+
+    step: float = 0.25
+    ceiling: float = 0.99
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The store's settings that decide about proposals."""
+
+    dedup: str = "session"
+    reinforcement: Reinforcement | None = None
+    secret_id: str = ""
+
+
+def wants_of(items: Sequence[Prepared]) -> Wants:
+    """Return what deciding these proposals takes to know."""
+    wants = Wants()
+    for item in items:
+        memory = item.memory
+        wants.blocks.update(item.digests)
+        if item.dedup and memory.key is None:
+            wants.values.add(memory.value_digest)
+        elif item.dedup:
+            wants.slots.add((memory.kind, memory.scope, memory.key or ""))
+        if memory.depends_on:
+            wants.memories.update(memory.depends_on)
+        if item.idempotency_key is not None:
+            wants.outcomes.add((memory.actor, "propose", item.idempotency_key))
+    return wants
+
+
+def decide_proposal(state: State, item: Prepared, rules: Rules) -> ProposalResult:
+    """Decide one proposal; the first rule that applies wins."""
+    key = item.idempotency_key
+    if key is None:
+        return _decide(state, item, rules)
+    actor = item.memory.actor
+    seen = replayed(state, (actor, "propose", key), item.arguments)
+    if seen is not None:
+        return result_of(state, seen.codes[0], seen.memory_ids[0])
+    result = _decide(state, item, rules)
+    remember(state, (actor, "propose", key), item.arguments, [code_of(result)], [result.memory_id])
+    return result
+
+
+def _decide(state: State, item: Prepared, rules: Rules) -> ProposalResult:
+    for parent in item.memory.depends_on:
+        if not state.has(parent):
+            raise NotFoundError(parent)
+    held: list[str] = []
+    for stone in state.blocks(item.digests):
+        reach = reach_of(stone, item.memory)
+        if reach is Reach.BLOCKS:
+            return _refuse_blocked(state, item, stone)
+        if reach is Reach.NEAR:
+            held.append(f"the value was rejected nearby: tombstone {stone.id}")
+    if item.dedup:
+        live = duplicate_of(state, item.memory, item.asserted_from, rules.dedup)
+        if live is not None:
+            live = _corroborate(state, live, item.memory, rules)
+            return Rejected(live.id, live, "Duplicate content", code="duplicate")
+    return _settle(state, item, held, rules)
+
+
+def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> ProposalResult:
+    errors = item.errors + held
+    payload: dict[str, Any] = {"errors": errors} if errors else {}
+    if item.refuse:
+        payload["code"] = "validation"
+        memory = _dated(state, item, MemoryStatus.REJECTED, code="validation")
+        if item.tombstone:
+            plant(state, memory, rules.secret_id, "; ".join(errors), memory.actor, payload)
+        if item.withhold:
+            memory = without_content(memory)
+        memory = state.insert(memory, Action.REFUSE, payload)
+        return Rejected(memory.id, memory, "; ".join(errors) or "Validation failed")
+    if errors:
+        memory = state.insert(_dated(state, item, MemoryStatus.PENDING_CONFIRMATION), Action.HOLD, payload)
+        return PendingConfirmation(memory.id, memory, tuple(errors))
+    memory = state.insert(_dated(state, item, MemoryStatus.ACTIVE), Action.ACCEPT, payload)
+    return Accepted(memory.id, memory)
+
+
+def _dated(state: State, item: Prepared, status: MemoryStatus, code: str | None = None) -> Memory:
+    """Return the proposal as decided, with the unit's system time where the caller asserted nothing."""
+    now, memory = state.now, item.memory
+    changes: dict[str, Any] = {"created_at": now, "updated_at": now, "status": status, "code": code}
+    if not item.asserted_from:
+        changes["valid_from"] = now
+        if memory.valid_to is not None and status is not MemoryStatus.REJECTED:
+            require_interval(now, memory.valid_to)
+    if item.ttl is not None:
+        changes["expires_at"] = now + item.ttl
+    return memory.evolve(changes)
+
+
+def without_content(memory: Memory) -> Memory:
+    """Return a refused memory with nothing left of its value but the keyed digest."""
+    return memory.evolve({"content": None, "content_hash": "", "metadata": {}, "source": None, "key": None})
+
+
+# -- tombstones -----------------------------------------------------------------------------------
+
+
+class Reach:
+    """How a tombstone reaches a proposal of the same value."""
+
+    BLOCKS = "blocks"
+    NEAR = "near"
+    NONE = "none"
+
+
+def reach_of(stone: Tombstone, memory: Memory) -> str:
+    """Tell whether a standing tombstone blocks a memory of the same kind and value, or is near it.
+
+    It blocks in its scope and below, on its own key or on none. Above its scope, or where a keyless
+    tombstone meets a keyed proposal, a person decides. Another key is another fact.
+    """
+    below = stone.scope in {"", memory.scope} or memory.scope.startswith(stone.scope + "/")
+    above = memory.scope == "" or stone.scope.startswith(memory.scope + "/")
+    if not below and not above:
+        return Reach.NONE
+    if stone.key == memory.key or memory.key is None:
+        return Reach.BLOCKS if below else Reach.NEAR
+    return Reach.NEAR if stone.key is None else Reach.NONE
+
+
+def blocking(state: State, memory: Memory, digests: Sequence[str]) -> Tombstone | None:
+    """Return the tombstone that blocks a memory's value, if one does."""
+    for stone in state.blocks(digests):
+        if reach_of(stone, memory) is Reach.BLOCKS:
+            return stone
+    return None
+
+
+def plant(
+    state: State, memory: Memory, secret_id: str, reason: str | None, actor: str, payload: dict[str, Any]
+) -> Tombstone:
+    """Plant a tombstone for a memory's value; the ledger row of `payload` carries it."""
+    stone = Tombstone(
+        id=new_id(),
+        memory_id=memory.id,
+        kind=memory.kind,
+        scope=memory.scope,
+        key=memory.key,
+        digest=memory.value_digest,
+        secret_id=secret_id,
+        reason=reason,
+        actor=actor,
+        created_at=state.now,
+        tenant=state.tenant,
+    )
+    record = tombstone_record(stone)
+    payload["tombstone"] = {
+        name: record[name] for name in ("id", "kind", "scope", "key", "digest", "secret_id", "reason")
+    }
+    state.put_tombstone(stone)
+    return stone
+
+
+def count_refusal(state: State, stone: Tombstone) -> None:
+    """Count one more refused retry."""
+    state.put_tombstone(Tombstone(**{**stone.__dict__, "refused": stone.refused + 1}))
+
+
+def _refuse_blocked(state: State, item: Prepared, stone: Tombstone) -> Rejected:
+    count_refusal(state, stone)
+    refused = without_content(_dated(state, item, MemoryStatus.REJECTED, code="tombstoned"))
+    refused = state.insert(refused, Action.REFUSE, {"code": "tombstoned", "refused_by": stone.id})
+    reason = f"Blocked by tombstone {stone.id}" + (f": {stone.reason}" if stone.reason else "")
+    return Rejected(refused.id, refused, reason, code="tombstoned", tombstone_id=stone.id)
+
+
+# -- duplicates -----------------------------------------------------------------------------------
+
+
+def duplicate_of(
+    state: State, memory: Memory, asserted_from: bool, dedup: str, *, besides: str | None = None
+) -> Memory | None:
+    """Return the live memory that already says what `memory` says, if there is one."""
+    if memory.key is not None:
+        for live in state.live_on((memory.kind, memory.scope, memory.key)):
+            same_start = not asserted_from or live.valid_from == memory.valid_from
+            if live.id != besides and live.content_hash == memory.content_hash and same_start:
+                return live
+        return None
+    for live in state.live_with_value(memory.value_digest):
+        if (
+            live.id != besides
+            and live.key is None
+            and live.kind == memory.kind
+            and live.scope == memory.scope
+            and live.content_hash == memory.content_hash
+            and (dedup == "scope" or live.session_id == memory.session_id)
+        ):
+            return live
+    return None
+
+
+def _corroborate(state: State, live: Memory, again: Memory, rules: Rules) -> Memory:
+    """Let a repeated proposal endorse (higher origin) or reinforce (another session) the live one."""
+    if again.origin.rank > live.origin.rank:
+        live = state.change(live, Action.ENDORSE, {"origin": again.origin}, actor=again.actor)
+        if live.status is MemoryStatus.PENDING_CONFIRMATION and again.actor == DEFAULT_ACTOR:
+            live = state.change(
+                live, Action.CONFIRM, {"status": MemoryStatus.ACTIVE}, {"reason": "endorsed"}, actor=again.actor
+            )
+    policy = rules.reinforcement
+    witnesses: list[dict[str, Any]] = live.metadata.get("corroborated_by", [])
+    known = {live.session_id, *(w.get("session_id") for w in witnesses)}
+    if policy is None or again.session_id in known:
+        return live
+    risen = min(policy.ceiling, live.confidence + (1 - live.confidence) * policy.step)
+    witness = {"session_id": again.session_id, "source": again.source, "actor": again.actor}
+    changes = {
+        "confidence": max(live.confidence, risen),
+        "metadata": {**live.metadata, "corroborated_by": [*witnesses, witness]},
+    }
+    return state.change(live, Action.REINFORCE, changes, actor=again.actor)
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def code_of(result: ProposalResult) -> str:
+    """Return the word that stands for a result in outcomes and metrics."""
+    if isinstance(result, Accepted):
+        return "accepted"
+    return "pending" if isinstance(result, PendingConfirmation) else result.code
+
+
+def result_of(state: State, code: str, memory_id: str) -> ProposalResult:
+    """Rebuild the result of an earlier call; the memory is as it is now."""
+    memory = state.memory(memory_id)
+    if code == "accepted":
+        return Accepted(memory_id, memory)
+    if code == "pending":
+        return PendingConfirmation(memory_id, memory)
+    reason = {"duplicate": "Duplicate content", "tombstoned": "Blocked by a tombstone"}.get(code, "Refused before")
+    return Rejected(memory_id, memory, reason, code=code)

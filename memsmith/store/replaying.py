@@ -1,0 +1,106 @@
+"""Comparing what is stored with what the ledger says, and rebuilding from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from memsmith._clock import from_text
+from memsmith.ledger.entry import Row
+from memsmith.ledger.record import memory_record
+from memsmith.ledger.replay import Replay, differing
+from memsmith.protocols import MemoryQuery, Reads, StorageBackend
+from memsmith.store.prepare import Digester
+from memsmith.types import Head, Memory, Tombstone
+from memsmith.unit import Changes, empty_head
+
+PAGE: Final = 1000
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What a replay found.
+
+    `differences` maps the id of each memory or tombstone that is not as the ledger says to the names
+    of the columns that differ; ``["missing"]`` and ``["unknown to the ledger"]`` stand for whole rows.
+    """
+
+    memories: int
+    tombstones: int
+    differences: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    @property
+    def identical(self) -> bool:
+        """True when stored rows and ledger agree, row for row."""
+        return not self.differences
+
+
+async def compare(
+    storage: StorageBackend,
+    tenant: str,
+    replay: Replay,
+    rows: Sequence[Row],
+    into: StorageBackend | None,
+    digester: Digester,
+) -> ReplayReport:
+    """Compare the replayed state with the stored one; write it to `into` if given."""
+    memories, stones = replay.memories, replay.tombstones
+    differences: dict[str, list[str]] = {}
+    unseen = dict(memories)
+    async for page in every_memory(storage, tenant):
+        for stored in page:
+            replayed = unseen.pop(stored.id, None)
+            names = ["unknown to the ledger"] if replayed is None else differing(replayed, stored)
+            if names:
+                differences[stored.id] = names
+    buried = dict(stones)
+    async for stone in every_tombstone(storage, tenant):
+        if buried.pop(stone.id, None) != stone:
+            differences[stone.id] = ["tombstone"]
+    differences |= dict.fromkeys([*unseen, *buried], ["missing"])
+    if into is not None:
+        await into.initialize()
+        for secret_id, secret in await _secrets_of(storage, digester):
+            await into.add_secret(secret_id, secret)
+        await into.restore(tenant, restored(rows, memories.values(), stones.values()))
+    return ReplayReport(len(memories), len(stones), differences)
+
+
+async def _secrets_of(storage: StorageBackend, digester: Digester) -> list[tuple[str, bytes | None]]:
+    """Return the secrets as the storage keeps them: one given from outside stays outside."""
+    kept = await storage.secrets()
+    return [(name, kept.get(name) or None) for name, _ in digester.secrets]
+
+
+def restored(
+    rows: Sequence[Row], memories: Iterable[Memory], stones: Iterable[Tombstone]
+) -> Changes:
+    """Return rows to be written verbatim."""
+    head = Head(rows[-1].seq, rows[-1].hash, from_text(rows[-1].time)) if rows else empty_head()
+    return Changes(
+        inserted=[(m, memory_record(m)) for m in memories],
+        updated=[],
+        rows=list(rows),
+        tombstones=list(stones),
+        outcomes=[],
+        head=head,
+    )
+
+
+async def every_memory(reads: Reads, tenant: str) -> AsyncIterator[list[Memory]]:
+    """Yield all memories, of any kind and status, in order of creation."""
+    query = MemoryQuery(kind=None, limit=PAGE)
+    while page := await reads.list(tenant, query):
+        yield page
+        last = page[-1]
+        query = MemoryQuery(kind=None, limit=PAGE, after=(memory_record(last)["created_at"], last.id))
+
+
+async def every_tombstone(reads: Reads, tenant: str) -> AsyncIterator[Tombstone]:
+    """Yield all tombstones, lifted ones included, in id order."""
+    after = ""
+    while page := await reads.tombstones(tenant, lifted=True, after=after, limit=PAGE):
+        for stone in page:
+            yield stone
+        after = page[-1].id
