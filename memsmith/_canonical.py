@@ -7,12 +7,12 @@ hashes (strings, booleans, null, integers within ±(2^53-1), ASCII keys) it is R
 from __future__ import annotations
 
 import hashlib
-import hmac
 import math
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -93,7 +93,7 @@ def normalise(value: Any) -> Any:
         return _fold(value)
     if isinstance(value, dict):
         original = cast(dict[str, Any], value)
-        folded = {_fold(key): normalise(item) for key, item in original.items()}
+        folded = {_fold_key(key): normalise(item) for key, item in original.items()}
         # Keys that differ only in case stay apart: folding must not drop one of them.
         return folded if len(folded) == len(original) else {k: normalise(v) for k, v in original.items()}
     if isinstance(value, list):
@@ -105,7 +105,7 @@ def normalise(value: Any) -> Any:
 
 def _fold(text: str) -> str:
     if text.isascii():
-        return " ".join(text.casefold().split())
+        return " ".join(text.lower().split())
     folded = text
     # Folding case can bring back characters that NFKC decomposes (ß, Greek): two passes settle it.
     for _ in range(2):
@@ -113,10 +113,19 @@ def _fold(text: str) -> str:
     return " ".join("".join(c for c in folded if unicodedata.category(c) != "Cf").split())
 
 
+_fold_key = lru_cache(maxsize=1024)(_fold)
+"""Keys of content are few and repeat; values are neither."""
+
+
+def keyed_digest(secret: bytes, data: bytes) -> str:
+    """Return the keyed BLAKE2b (RFC 7693, 32 bytes) of `data` in hex: a MAC at a third of HMAC's cost."""
+    key = secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.sha256(secret).digest()
+    return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
+
+
 def value_digest(secret: bytes, kind: str, content: Any, discriminator: str = "") -> str:
-    """Return the keyed digest (HMAC-SHA-256, hex) of a value as tombstones compare it."""
-    data = canonical([kind, discriminator, normalise(content)])
-    return hmac.digest(secret, data, "sha256").hex()
+    """Return the keyed digest of a value as tombstones compare it."""
+    return keyed_digest(secret, canonical([kind, discriminator, normalise(content)]))
 
 
 def _as_plain(value: Any) -> Any:

@@ -91,7 +91,9 @@ TABLE: Final = (
 """The whole machine. A row with no target leaves the status unchanged and is recorded all the same."""
 
 TRANSITIONS: Final[dict[tuple[MemoryStatus, Action], frozenset[MemoryStatus]]] = {
-    (source, row.action): frozenset(row.to_statuses or (source,)) for row in TABLE for source in row.from_statuses
+    (source, row.action): frozenset(row.to_statuses or (source,))
+    for row in TABLE
+    for source in row.from_statuses
 }
 
 REACHABLE: Final[dict[MemoryStatus, frozenset[MemoryStatus]]] = {
@@ -106,9 +108,7 @@ REACHABLE: Final[dict[MemoryStatus, frozenset[MemoryStatus]]] = {
 }
 """Where each status can go at all; final statuses map to nothing."""
 
-_TARGET_NAMED: Final = {
-    row.action: row.to_statuses[0] for row in TABLE if len(row.to_statuses) == 1
-}
+_TARGET_NAMED: Final = {row.action: row.to_statuses[0] for row in TABLE if len(row.to_statuses) == 1}
 
 
 def check(memory_id: str, from_status: MemoryStatus, action: Action, to_status: MemoryStatus) -> None:

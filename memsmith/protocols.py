@@ -135,9 +135,7 @@ class Reads(Protocol):
         """Return the head record of the chain; None when there is none."""
         ...
 
-    async def tombstones(
-        self, tenant: str, *, lifted: bool, after: str, limit: int
-    ) -> list[Tombstone]:
+    async def tombstones(self, tenant: str, *, lifted: bool, after: str, limit: int) -> list[Tombstone]:
         """Return tombstones with an id above `after`, in id order; lifted ones only if asked."""
         ...
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from memsmith._clock import MICROSECOND, to_text
 from memsmith.errors import NotFoundError
@@ -27,6 +27,10 @@ from memsmith.lifecycle import Action, check
 from memsmith.types import LIVE, Head, Memory, MemoryStatus, Outcome, Tombstone
 
 T = TypeVar("T")
+K = TypeVar("K")
+
+Index: TypeAlias = dict[K, tuple[str, ...]]
+"""Ids by something; tuples, because a batch makes thousands that the collector need not visit."""
 
 Slot = tuple[str, str, str]
 """(kind, scope, key): the chain a keyed memory belongs to."""
@@ -117,8 +121,7 @@ class Unit(Generic[T]):
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One transition, as hooks are told."""
 
     seq: int
@@ -168,14 +171,15 @@ class State:
         self._head = head
         self._seen = Wants()
         self._memories: dict[str, Memory] = {}
-        self._by_value: dict[str, list[str]] = {}
-        self._by_slot: dict[Slot, list[str]] = {}
-        self._dependants: dict[str, list[str]] = {}
+        self._by_value: Index[str] = {}
+        self._by_slot: Index[Slot] = {}
+        self._dependants: Index[str] = {}
         self._stones: dict[str, Tombstone] = {}
-        self._blocks: dict[str, list[str]] = {}
+        self._blocks: Index[str] = {}
         self._outcomes: dict[OutcomeKey, OutcomeRecord] = {}
         self._due: list[str] = []
         self._records: dict[str, Record] = {}
+        self._inserted: list[str] = []
         self._touched: dict[str, None] = {}
         self._new_stones: dict[str, None] = {}
         self._new_outcomes: list[OutcomeRecord] = []
@@ -213,11 +217,11 @@ class State:
         self._require("slots", slot)
         return self._gather(self._by_slot, slot)
 
-    def _gather(self, index: dict[Any, list[str]], key: object) -> list[Memory]:
+    def _gather(self, index: Index[Any], key: object) -> list[Memory]:
         ids = index.get(key)
         if not ids:
             return []
-        return [m for m in (self._memories[i] for i in dict.fromkeys(ids)) if m.status in LIVE]
+        return [m for m in map(self._memories.__getitem__, ids) if m.status in LIVE]
 
     def blocks(self, digests: Iterable[str]) -> list[Tombstone]:
         """Return the standing tombstones with one of these digests."""
@@ -242,7 +246,7 @@ class State:
     def dependants(self, memory_id: str) -> list[str]:
         """Return the ids of the memories that name this one in `depends_on`."""
         self._require("dependants", memory_id)
-        return list(dict.fromkeys(self._dependants.get(memory_id, ())))
+        return list(self._dependants.get(memory_id, ()))
 
     def due(self, limit: int) -> list[str]:
         """Return ids of live memories whose time was over when they were loaded."""
@@ -256,18 +260,28 @@ class State:
 
     # -- changing -----------------------------------------------------------------------------
 
-    def insert(self, memory: Memory, action: Action, payload: dict[str, Any]) -> Memory:
-        """Add a memory; its place in the ledger and its times are filled in here."""
-        check(memory.id, MemoryStatus.PROPOSED, action, memory.status)
+    def insert(
+        self,
+        memory: Memory,
+        changes: dict[str, Any],
+        action: Action,
+        payload: dict[str, Any],
+        text: str | None = None,
+    ) -> Memory:
+        """Add a proposed memory with `changes`; what the store assigns is filled in here.
+
+        `text` is its content as canonical JSON, where the caller has it.
+        """
+        now = self.now
         self.last_seq += 1
-        memory = memory.evolve({"seq": self.last_seq})
-        record = memory_record(memory)
+        memory = memory.evolve({"created_at": now, "updated_at": now, **changes, "seq": self.last_seq})
+        check(memory.id, MemoryStatus.PROPOSED, action, memory.status)
+        record = memory_record(memory, text)
         payload["set"] = _inserted_fields(record, self.now_text)
-        self._log(memory, action, MemoryStatus.PROPOSED, payload)
-        ident = memory.id
-        self._memories[ident] = memory
-        self._records[ident] = record
-        self._undo.append(lambda: (self._memories.pop(ident), self._records.pop(ident)))
+        self._log(memory, action, MemoryStatus.PROPOSED, payload, memory.actor)
+        self._memories[memory.id] = memory
+        self._records[memory.id] = record
+        self._inserted.append(memory.id)
         self._index(memory)
         return memory
 
@@ -304,15 +318,15 @@ class State:
             self._index(changed)
         return changed
 
-    def note(
-        self, memory: Memory, action: Action, payload: dict[str, Any], *, actor: str
-    ) -> None:
+    def note(self, memory: Memory, action: Action, payload: dict[str, Any], *, actor: str) -> None:
         """Record something about a memory that changes none of its columns."""
         check(memory.id, memory.status, action, memory.status)
         self.last_seq += 1
         self._log(memory, action, memory.status, payload, actor)
 
-    def history(self, memory_id: str, action: str, statuses: tuple[str, str], payload: dict[str, Any]) -> None:
+    def history(
+        self, memory_id: str, action: str, statuses: tuple[str, str], payload: dict[str, Any]
+    ) -> None:
         """Record what another ledger said about a memory to come; no hook hears of it."""
         self.last_seq += 1
         self._drafts.append(Draft(memory_id, action, *statuses, self.now_text, "upgrade", payload))
@@ -322,9 +336,10 @@ class State:
         before = self._stones.get(stone.id)
         self._stones[stone.id] = stone
         if before is None:
-            ids = self._blocks.setdefault(stone.digest, [])
-            ids.append(stone.id)
-            self._undo.append(lambda: (ids.pop(), self._stones.pop(stone.id)))
+            _add(self._blocks, stone.digest, stone.id)
+            self._undo.append(
+                lambda: (_drop(self._blocks, stone.digest, stone.id), self._stones.pop(stone.id))
+            )
         else:
             self._undo.append(lambda: self._stones.__setitem__(stone.id, before))
         if stone.id not in self._new_stones:
@@ -341,14 +356,16 @@ class State:
 
     def _index(self, memory: Memory) -> None:
         """Make a memory findable by value, chain and dependency for the units that follow."""
-        entries: list[tuple[dict[Any, list[str]], Any]] = [(self._by_value, memory.value_digest)]
+        for index, key in self._places(memory):
+            _add(index, key, memory.id)
+
+    def _places(self, memory: Memory) -> list[tuple[Index[Any], Any]]:
+        places: list[tuple[Index[Any], Any]] = [(self._by_value, memory.value_digest)]
         if memory.key is not None:
-            entries.append((self._by_slot, (memory.kind, memory.scope, memory.key)))
-        entries += [(self._dependants, parent) for parent in memory.depends_on]
-        for index, key in entries:
-            ids = index.setdefault(key, [])
-            ids.append(memory.id)
-            self._undo.append(ids.pop)
+            places.append((self._by_slot, (memory.kind, memory.scope, memory.key)))
+        if memory.depends_on:
+            places += [(self._dependants, parent) for parent in memory.depends_on]
+        return places
 
     def _log(
         self,
@@ -356,15 +373,15 @@ class State:
         action: Action,
         from_status: MemoryStatus,
         payload: dict[str, Any],
-        actor: str | None = None,
+        actor: str,
     ) -> None:
+        to_status = memory.status
         self._drafts.append(
             Draft(
-                memory.id, action.value, from_status.value, memory.status.value, self.now_text,
-                memory.actor if actor is None else actor, payload,
+                memory.id, action._value_, from_status._value_, to_status._value_, self.now_text, actor, payload
             )
         )  # fmt: skip
-        self._events.append(Event(self.last_seq, memory.id, from_status, memory.status, action))
+        self._events.append(Event(self.last_seq, memory.id, from_status, to_status, action))
 
     # -- driving ------------------------------------------------------------------------------
 
@@ -373,19 +390,17 @@ class State:
         for memory in loaded.memories:
             if memory.id not in self._memories:
                 self._memories[memory.id] = memory
-                self._by_value.setdefault(memory.value_digest, []).append(memory.id)
-                if memory.key is not None:
-                    slot = (memory.kind, memory.scope, memory.key)
-                    self._by_slot.setdefault(slot, []).append(memory.id)
+                self._index(memory)
         for stone in loaded.tombstones:
             if stone.id not in self._stones:
                 self._stones[stone.id] = stone
-                self._blocks.setdefault(stone.digest, []).append(stone.id)
+                _add(self._blocks, stone.digest, stone.id)
         for record in loaded.outcomes:
             o = record.outcome
             self._outcomes.setdefault((o.actor, o.verb, o.idempotency_key), record)
         for parent, children in loaded.dependants.items():
-            self._dependants.setdefault(parent, []).extend(children)
+            for child in children:
+                _add(self._dependants, parent, child)
         self._due.extend(loaded.due)
         self._seen |= wants
 
@@ -393,6 +408,7 @@ class State:
         """Start a unit that happens at `now`."""
         self.now, self.now_text = now, to_text(now)
         self._undo.clear()
+        self._inserted.clear()
         self._events = []
 
     def end(self) -> Sequence[Event]:
@@ -404,6 +420,12 @@ class State:
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
+        for memory_id in self._inserted:
+            memory = self._memories.pop(memory_id)
+            del self._records[memory_id]
+            for index, key in self._places(memory):
+                _drop(index, key, memory_id)
+        self._inserted.clear()
         del self._drafts[drafts:]
         self.last_seq = self._head.count + len(self._drafts)
 
@@ -469,28 +491,49 @@ def empty_head() -> Head:
     return Head(0, GENESIS, None)
 
 
+def _add(index: Index[K], key: K, ident: str) -> None:
+    ids = index.get(key)
+    if ids is None:
+        index[key] = (ident,)
+    elif ident not in ids:
+        index[key] = (*ids, ident)
+
+
+def _drop(index: Index[K], key: K, ident: str) -> None:
+    index[key] = tuple(other for other in index[key] if other != ident)
+
+
 def _inserted_fields(record: Record, now: str) -> Record:
     """Return what the ledger must say of a new memory for replay to rebuild it."""
-    fields = {
-        name: value
-        for name, value in record.items()
-        if value is not None and value != _IMPLIED.get(name)
-    }
-    del fields["tenant"], fields["id"], fields["status"], fields["seq"]
+    fields = {name: record[name] for name in _ALWAYS}
+    fields["confidence"] = repr(record["confidence"])
+    for name, implied in _IMPLIED:
+        value = record[name]
+        if value != implied:
+            fields[name] = value
     for name in ("created_at", "updated_at"):
-        if fields[name] == now:
-            del fields[name]
-    fields["confidence"] = repr(fields["confidence"])
+        if record[name] != now:
+            fields[name] = record[name]
     return fields
 
 
-_IMPLIED: Record = {
-    "kind": "fact",
-    "scope": "",
-    "origin": "owner",
-    "sensitivity": "internal",
-    "depends_on": "[]",
-    "metadata": "{}",
-    "version": 1,
-    "value_digest": "",
-}
+_ALWAYS: Final = ("content", "content_hash", "value_digest", "session_id", "actor", "valid_from")
+_IMPLIED: Final = (
+    ("kind", "fact"),
+    ("scope", ""),
+    ("key", None),
+    ("thread_id", None),
+    ("source", None),
+    ("origin", "owner"),
+    ("sensitivity", "internal"),
+    ("held_status", None),
+    ("code", None),
+    ("depends_on", "[]"),
+    ("metadata", "{}"),
+    ("valid_to", None),
+    ("expires_at", None),
+    ("retracted_at", None),
+    ("retraction_reason", None),
+    ("version", 1),
+)
+"""What a new memory's ledger row leaves out, and what that means."""

@@ -58,7 +58,9 @@ class _Tenant:
 def _fetch(data: _Tenant, wants: Wants, now: datetime) -> Loaded:
     memories = list(data.memories.values())
     live = [m for m in memories if m.status in LIVE]
-    due = sorted((m for m in live if m.expires_at and m.expires_at <= now), key=lambda m: (m.expires_at, m.id))
+    due = sorted(
+        (m for m in live if m.expires_at and m.expires_at <= now), key=lambda m: (m.expires_at, m.id)
+    )
     due = due[: wants.due]
     found = [m for m in memories if m.id in wants.memories]
     found += [m for m in live if m.value_digest in wants.values or (m.kind, m.scope, m.key) in wants.slots]

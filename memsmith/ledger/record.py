@@ -33,36 +33,42 @@ _EMPTY_LIST: Final = "[]"
 _EMPTY_MAP: Final = "{}"
 
 
-def memory_record(memory: Memory) -> Record:
-    """Return the memory's columns in stored form; confidence stays a float."""
+def memory_record(memory: Memory, text: str | None = None) -> Record:
+    """Return the memory's columns in stored form; confidence stays a float.
+
+    `text` is the content as canonical JSON, where the caller has it.
+    """
     m = memory.__dict__
-    content = m["content"]
+    content, created, updated = m["content"], m["created_at"], m["updated_at"]
+    valid_from, expires_at, held = m["valid_from"], m["expires_at"], m["held_status"]
+    created_text = to_text(created)
+    # A new memory has one moment in three places: formatting it once is worth the look.
     return {
         "tenant": m["tenant"],
         "id": m["id"],
         "kind": m["kind"],
         "scope": m["scope"],
         "key": m["key"],
-        "content": None if content is None else canonical(content).decode(),
+        "content": text or (None if content is None else canonical(content).decode()),
         "content_hash": m["content_hash"],
         "value_digest": m["value_digest"],
         "session_id": m["session_id"],
         "thread_id": m["thread_id"],
         "source": m["source"],
         "confidence": m["confidence"],
-        "origin": m["origin"].value,
+        "origin": m["origin"]._value_,
         "sensitivity": m["sensitivity"],
-        "status": m["status"].value,
-        "held_status": None if m["held_status"] is None else m["held_status"].value,
+        "status": m["status"]._value_,
+        "held_status": None if held is None else held._value_,
         "code": m["code"],
         "depends_on": canonical(m["depends_on"]).decode() if m["depends_on"] else _EMPTY_LIST,
         "metadata": canonical(m["metadata"]).decode() if m["metadata"] else _EMPTY_MAP,
         "actor": m["actor"],
-        "created_at": to_text(m["created_at"]),
-        "updated_at": to_text(m["updated_at"]),
-        "valid_from": _time(m["valid_from"]),
+        "created_at": created_text,
+        "updated_at": created_text if updated is created else to_text(updated),
+        "valid_from": created_text if valid_from is created else _time(valid_from),
         "valid_to": _time(m["valid_to"]),
-        "expires_at": _time(m["expires_at"]),
+        "expires_at": None if expires_at is None else to_text(expires_at),
         "retracted_at": _time(m["retracted_at"]),
         "retraction_reason": m["retraction_reason"],
         "version": m["version"],

@@ -112,7 +112,9 @@ class ChainVerifier:
         if row.seq > 1 and row_hash(self._tenant, row._replace(seq=row.seq - 1)) == row.hash:
             if row.prev_hash == self._hash:
                 return self._failed(at, Fault.INSERTED, f"row {at - 1} before it", "a row put in between")
-            return self._failed(at - 1, Fault.INSERTED, f"row {at - 1} as first written", "a row put in its place")
+            return self._failed(
+                at - 1, Fault.INSERTED, f"row {at - 1} as first written", "a row put in its place"
+            )
         if row.prev_hash != self._hash and self._moved(row):
             return self._failed(at, Fault.REORDERED, f"row {at}", "a row from another place")
         return self._failed(at, Fault.CHANGED, f"hash {row.hash}", f"hash {actual}")

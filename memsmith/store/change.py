@@ -48,7 +48,12 @@ def _reasoned(reason: str | None) -> dict[str, Any]:
 
 
 def confirm(
-    memory_id: str, actor: str, reason: str | None, expected_version: int | None, digester: Digester, rules: Rules
+    memory_id: str,
+    actor: str,
+    reason: str | None,
+    expected_version: int | None,
+    digester: Digester,
+    rules: Rules,
 ) -> Decision:
     """A person says yes to what waits. It is judged again on what is stored now."""
 
@@ -71,8 +76,7 @@ def confirm(
 
 
 def _refuse_if_blocked(state: State, memory: Memory, digester: Digester) -> None:
-    digests = digester.values(memory.kind, memory.content, memory.session_id)
-    stone = blocking(state, memory, digests)
+    stone = blocking(state, memory, digester.values(memory))
     if stone is not None:
         raise TombstonedError(stone.id, memory.id)
 

@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from memsmith._canonical import encode_content, sha256_hex
+import orjson
+
+from memsmith._canonical import encode_content
 from memsmith._clock import require_aware
 from memsmith.errors import ArgumentError, MemsmithError
 from memsmith.metrics import VALIDATOR_SECONDS, NullMetrics
 from memsmith.protocols import Check, Metrics, ValidationContext, ValidatorFn, ValidatorSpec
-from memsmith.store.prepare import Limits, Prepared
+from memsmith.store.prepare import Digester, Limits, Prepared
 from memsmith.types import FACT, UNCHANGED, Memory, ValidationResult
 
 CONCURRENT_ITEMS: Final = 64
@@ -71,11 +73,16 @@ class Bench:
     """All judges of a store. Those that transform sit first, one after the other."""
 
     def __init__(
-        self, validators: Sequence[ValidatorFn | ValidatorSpec], limits: Limits, metrics: Metrics
+        self,
+        validators: Sequence[ValidatorFn | ValidatorSpec],
+        limits: Limits,
+        digester: Digester,
+        metrics: Metrics,
     ) -> None:
         judges = [appoint(v) for v in validators]
         self._judges = [j for j in judges if j.transforms] + [j for j in judges if not j.transforms]
         self._limits = limits
+        self._digester = digester
         self._metrics = None if isinstance(metrics, NullMetrics) else metrics
 
     async def hear(self, items: Sequence[Prepared], context_of: ContextSource) -> None:
@@ -172,9 +179,11 @@ class Bench:
         try:
             if result.content is not UNCHANGED:
                 text = encode_content(result.content, self._limits.content_bytes)
-                item.memory = item.memory.evolve({"content": result.content, "content_hash": sha256_hex(text)})
+                item.replace_content(orjson.loads(text), text, self._digester)
             if result.expires_at is not UNCHANGED:
-                item.memory = item.memory.evolve({"expires_at": require_aware("expires_at", result.expires_at)})
+                item.memory = item.memory.evolve(
+                    {"expires_at": require_aware("expires_at", result.expires_at)}
+                )
                 item.ttl = None
         except MemsmithError as error:
             item.errors.append(f"{judge.name} handed on something unusable: {error}")

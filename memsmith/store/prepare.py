@@ -5,7 +5,6 @@ Everything refused here is an ArgumentError (a ValueError); nothing was written.
 
 from __future__ import annotations
 
-import hmac
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from memsmith._canonical import (
     canonical,
     encode_content,
     encode_json,
+    keyed_digest,
     optional_text,
     require_text,
     sha256_hex,
@@ -55,14 +55,17 @@ class Digester:
         """Return the digest a new memory carries."""
         return value_digest(self._current, kind, content, _discriminator(kind, session_id))
 
-    def values(self, kind: str, content: Any, session_id: str) -> list[str]:
-        """Return the digests under all secrets, the current one first."""
-        extra = _discriminator(kind, session_id)
+    def values(self, memory: Memory) -> list[str]:
+        """Return the digests of a memory's value under all secrets, the current one first."""
+        if len(self.secrets) == 1:
+            return [memory.value_digest]
+        kind, content = memory.kind, memory.content
+        extra = _discriminator(kind, memory.session_id)
         return [value_digest(secret, kind, content, extra) for _, secret in self.secrets]
 
     def arguments(self, verb: str, arguments: object) -> str:
         """Return the digest that recognises a repeated call."""
-        return hmac.digest(self._current, canonical([verb, arguments]), "sha256").hex()
+        return keyed_digest(self._current, canonical([verb, arguments]))
 
 
 def _discriminator(kind: str, session_id: str) -> str:
@@ -75,16 +78,27 @@ class Prepared:
     """A checked proposal. `memory` has status PROPOSED; times that the store assigns are filled in later."""
 
     memory: Memory
+    text: str
+    """The content as canonical JSON."""
     dedup: bool
     ttl: timedelta | None
     asserted_from: bool
+    digests: list[str]
+    """Of the value, under every secret of the store."""
     idempotency_key: str | None = None
     arguments: str = ""
     errors: list[str] = field(default_factory=list[str])
     refuse: bool = False
     tombstone: bool = False
     withhold: bool = False
-    digests: list[str] = field(default_factory=list[str])
+
+    def replace_content(self, content: Any, text: bytes, digester: Digester) -> None:
+        """Take other content, as a validator or a revision hands it on."""
+        digest = digester.value(self.memory.kind, content, self.memory.session_id)
+        changes = {"content": content, "content_hash": sha256_hex(text), "value_digest": digest}
+        self.memory = self.memory.evolve(changes)
+        self.text = text.decode()
+        self.digests = digester.values(self.memory)
 
 
 @dataclass(frozen=True)
@@ -95,9 +109,15 @@ class Limits:
 
 
 def prepare(
-    item: ProposalInput, session_id: str, thread_id: str | None, limits: Limits, tenant: str, now: datetime
+    item: ProposalInput,
+    session_id: str,
+    thread_id: str | None,
+    limits: Limits,
+    digester: Digester,
+    tenant: str,
+    now: datetime,
 ) -> Prepared:
-    """Check every argument of one proposal."""
+    """Check every argument of one proposal but the session and thread, which its batch shares."""
     text = encode_content(item.content, limits.content_bytes)
     ttl = require_ttl(item.ttl, item.expires_at)
     valid_from = None if item.valid_from is None else require_aware("valid_from", item.valid_from)
@@ -105,25 +125,26 @@ def prepare(
     if valid_from is not None and valid_to is not None:
         require_interval(valid_from, valid_to)
     expires_at = None if item.expires_at is None else require_aware("expires_at", item.expires_at)
-    thread = item.thread_id if item.thread_id is not None else thread_id
+    content = orjson.loads(text)
+    kind = FACT if item.kind == FACT else require_kind(item.kind)
     memory = memory_from(
         {
             "id": new_id(),
-            "content": orjson.loads(text),
-            "session_id": require_text("session_id", session_id),
+            "content": content,
+            "session_id": session_id,
             "confidence": require_confidence(item.confidence),
             "content_hash": sha256_hex(text),
             "status": MemoryStatus.PROPOSED,
             "created_at": now,
             "updated_at": now,
-            "thread_id": optional_text("thread_id", thread),
-            "source": optional_text("source", item.source),
+            "thread_id": thread_id if item.thread_id is None else optional_text("thread_id", item.thread_id),
+            "source": None if item.source is None else optional_text("source", item.source),
             "depends_on": require_ids(item.depends_on) if item.depends_on else [],
             "expires_at": now + ttl if ttl else expires_at,
             "retracted_at": None,
             "retraction_reason": None,
             "tenant": tenant,
-            "kind": FACT if item.kind == FACT else require_kind(item.kind),
+            "kind": kind,
             "scope": require_scope(item.scope) if item.scope else _root(item.scope),
             "key": None if item.key is None else require_text("key", item.key),
             "origin": Origin.OWNER if item.origin is None else require_origin(item.origin),
@@ -136,10 +157,11 @@ def prepare(
             "version": 1,
             "seq": 0,
             "held_status": None,
-            "value_digest": "",
+            "value_digest": digester.value(kind, content, session_id),
         }
     )
-    prepared = Prepared(memory, require_flag("dedup", item.dedup), ttl, valid_from is not None)
+    dedup = require_flag("dedup", item.dedup)
+    prepared = Prepared(memory, text.decode(), dedup, ttl, valid_from is not None, digester.values(memory))
     if item.idempotency_key is not None:
         prepared.idempotency_key = require_text("idempotency_key", item.idempotency_key)
     return prepared
@@ -169,7 +191,9 @@ def require_confidence(value: object, argument: str = "confidence") -> float:
 def require_interval(valid_from: datetime, valid_to: datetime) -> None:
     """Refuse an interval that is empty or inverted."""
     if valid_to <= valid_from:
-        raise InvalidIntervalError("valid_to", f"a time after valid_from ({to_text(valid_from)})", to_text(valid_to))
+        raise InvalidIntervalError(
+            "valid_to", f"a time after valid_from ({to_text(valid_from)})", to_text(valid_to)
+        )
 
 
 def require_scope(scope: object) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from memsmith._ids import new_id
 from memsmith.errors import NotFoundError
 from memsmith.ledger.record import tombstone_record
-from memsmith.lifecycle import Action
+from memsmith.lifecycle import Action, next_status
 from memsmith.store.once import replayed, remember
 from memsmith.store.prepare import Prepared, require_interval
 from memsmith.types import (
@@ -97,40 +97,41 @@ def _decide(state: State, item: Prepared, rules: Rules) -> ProposalResult:
 
 
 def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> ProposalResult:
-    errors = item.errors + held
+    errors = item.errors + held if held else item.errors
     payload: dict[str, Any] = {"errors": errors} if errors else {}
     if item.refuse:
         payload["code"] = "validation"
-        memory = _dated(state, item, MemoryStatus.REJECTED, code="validation")
         if item.tombstone:
-            plant(state, memory, rules.secret_id, "; ".join(errors), memory.actor, payload)
-        if item.withhold:
-            memory = without_content(memory)
-        memory = state.insert(memory, Action.REFUSE, payload)
+            plant(state, item.memory, rules.secret_id, "; ".join(errors), item.memory.actor, payload)
+        memory = _insert(state, item, Action.REFUSE, payload, withhold=item.withhold)
         return Rejected(memory.id, memory, "; ".join(errors) or "Validation failed")
     if errors:
-        memory = state.insert(_dated(state, item, MemoryStatus.PENDING_CONFIRMATION), Action.HOLD, payload)
+        memory = _insert(state, item, Action.HOLD, payload)
         return PendingConfirmation(memory.id, memory, tuple(errors))
-    memory = state.insert(_dated(state, item, MemoryStatus.ACTIVE), Action.ACCEPT, payload)
+    memory = _insert(state, item, Action.ACCEPT, payload)
     return Accepted(memory.id, memory)
 
 
-def _dated(state: State, item: Prepared, status: MemoryStatus, code: str | None = None) -> Memory:
-    """Return the proposal as decided, with the unit's system time where the caller asserted nothing."""
+def _insert(
+    state: State, item: Prepared, action: Action, payload: dict[str, Any], *, withhold: bool = False
+) -> Memory:
+    """Add the proposal as decided, with the unit's system time where the caller asserted nothing."""
     now, memory = state.now, item.memory
-    changes: dict[str, Any] = {"created_at": now, "updated_at": now, "status": status, "code": code}
+    status = next_status(memory.id, MemoryStatus.PROPOSED, action)
+    changes: dict[str, Any] = {"status": status, "code": payload.get("code")}
     if not item.asserted_from:
         changes["valid_from"] = now
-        if memory.valid_to is not None and status is not MemoryStatus.REJECTED:
+        if memory.valid_to is not None and action is not Action.REFUSE:
             require_interval(now, memory.valid_to)
     if item.ttl is not None:
         changes["expires_at"] = now + item.ttl
-    return memory.evolve(changes)
+    if withhold:
+        return state.insert(memory, {**changes, **WITHHELD}, action, payload)
+    return state.insert(memory, changes, action, payload, item.text)
 
 
-def without_content(memory: Memory) -> Memory:
-    """Return a refused memory with nothing left of its value but the keyed digest."""
-    return memory.evolve({"content": None, "content_hash": "", "metadata": {}, "source": None, "key": None})
+WITHHELD: Final = {"content": None, "content_hash": "", "metadata": {}, "source": None, "key": None}
+"""What a refused memory keeps of a value that must not be stored: nothing but the keyed digest."""
 
 
 # -- tombstones -----------------------------------------------------------------------------------
@@ -199,8 +200,8 @@ def count_refusal(state: State, stone: Tombstone) -> None:
 
 def _refuse_blocked(state: State, item: Prepared, stone: Tombstone) -> Rejected:
     count_refusal(state, stone)
-    refused = without_content(_dated(state, item, MemoryStatus.REJECTED, code="tombstoned"))
-    refused = state.insert(refused, Action.REFUSE, {"code": "tombstoned", "refused_by": stone.id})
+    payload: dict[str, Any] = {"code": "tombstoned", "refused_by": stone.id}
+    refused = _insert(state, item, Action.REFUSE, payload, withhold=True)
     reason = f"Blocked by tombstone {stone.id}" + (f": {stone.reason}" if stone.reason else "")
     return Rejected(refused.id, refused, reason, code="tombstoned", tombstone_id=stone.id)
 
@@ -237,7 +238,11 @@ def _corroborate(state: State, live: Memory, again: Memory, rules: Rules) -> Mem
         live = state.change(live, Action.ENDORSE, {"origin": again.origin}, actor=again.actor)
         if live.status is MemoryStatus.PENDING_CONFIRMATION and again.actor == DEFAULT_ACTOR:
             live = state.change(
-                live, Action.CONFIRM, {"status": MemoryStatus.ACTIVE}, {"reason": "endorsed"}, actor=again.actor
+                live,
+                Action.CONFIRM,
+                {"status": MemoryStatus.ACTIVE},
+                {"reason": "endorsed"},
+                actor=again.actor,
             )
     policy = rules.reinforcement
     witnesses: list[dict[str, Any]] = live.metadata.get("corroborated_by", [])
@@ -270,5 +275,7 @@ def result_of(state: State, code: str, memory_id: str) -> ProposalResult:
         return Accepted(memory_id, memory)
     if code == "pending":
         return PendingConfirmation(memory_id, memory)
-    reason = {"duplicate": "Duplicate content", "tombstoned": "Blocked by a tombstone"}.get(code, "Refused before")
+    reason = {"duplicate": "Duplicate content", "tombstoned": "Blocked by a tombstone"}.get(
+        code, "Refused before"
+    )
     return Rejected(memory_id, memory, reason, code=code)

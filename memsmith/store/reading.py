@@ -148,6 +148,10 @@ def _read_cursor(cursor: str, order_by: str, descending: bool) -> tuple[Any, str
         order, direction, value, ident = orjson.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
     except (AttributeError, TypeError, ValueError, UnicodeEncodeError, binascii.Error):
         raise QueryError("cursor", "a next_cursor that a page gave", cursor) from None
-    if (order, direction) != (order_by, descending) or not isinstance(ident, str) or isinstance(value, list | dict):
+    if (
+        (order, direction) != (order_by, descending)
+        or not isinstance(ident, str)
+        or isinstance(value, list | dict)
+    ):
         raise QueryError("cursor", f"one of a list ordered by {order_by}, in this direction", cursor)
     return value, ident

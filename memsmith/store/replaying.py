@@ -73,9 +73,7 @@ async def _secrets_of(storage: StorageBackend, digester: Digester) -> list[tuple
     return [(name, kept.get(name) or None) for name, _ in digester.secrets]
 
 
-def restored(
-    rows: Sequence[Row], memories: Iterable[Memory], stones: Iterable[Tombstone]
-) -> Changes:
+def restored(rows: Sequence[Row], memories: Iterable[Memory], stones: Iterable[Tombstone]) -> Changes:
     """Return rows to be written verbatim."""
     head = Head(rows[-1].seq, rows[-1].hash, from_text(rows[-1].time)) if rows else empty_head()
     return Changes(

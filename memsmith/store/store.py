@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from memsmith._canonical import MAX_CONTENT_BYTES, require_text
+from memsmith._canonical import MAX_CONTENT_BYTES, optional_text, require_text
 from memsmith._clock import utc_now
 from memsmith.errors import (
     ArgumentError,
@@ -42,6 +42,7 @@ from memsmith.store.hooks import Dispatcher
 from memsmith.store.judge import Bench
 from memsmith.store.once import once
 from memsmith.store.prepare import (
+    Digester,
     Limits,
     Prepared,
     arguments_of,
@@ -90,11 +91,21 @@ class MemoryStore:
     def __init__(self) -> None:
         raise TypeError("use `await MemoryStore.init(storage=…)` or `await MemoryStore.open(url)`")
 
+    _tenant: str
+    _clock: Clock
+    _metrics: Metrics
+    _limits: Limits
     _storage: StorageBackend
+    _digester: Digester
+    _rules: Rules
     _bench: Bench
     _group: GroupCommit
     _hooks: Dispatcher
     _transactions: Transactions
+    _sweeper: asyncio.Task[None] | None
+    _loop: asyncio.AbstractEventLoop
+    _pid: int
+    _closed: bool
 
     @classmethod
     async def init(
@@ -126,7 +137,6 @@ class MemoryStore:
         self._clock = clock
         self._metrics = metrics or NullMetrics()
         self._limits = Limits(max_content_bytes)
-        self._bench = Bench(validators or [], self._limits, self._metrics)
         self._hooks = Dispatcher(self._metrics)
         for hook in hooks or []:
             self._hooks.register(hook)
@@ -142,6 +152,7 @@ class MemoryStore:
         except BaseException:
             await storage.close()
             raise
+        self._bench = Bench(validators or [], self._limits, self._digester, self._metrics)
         self._rules = Rules(dedup, reinforcement, self._digester.current_id)
         self._sweeper = None if sweep_every is None else asyncio.create_task(self._sweep(sweep_every))
         return self
@@ -282,7 +293,9 @@ class MemoryStore:
         decide = change.confirm(
             memory_id, who, require_reason(reason), expected_version, self._digester, self._rules
         )
-        return await self._change("confirm", memory_id, decide, who, idempotency_key, reason, expected_version)
+        return await self._change(
+            "confirm", memory_id, decide, who, idempotency_key, reason, expected_version
+        )
 
     async def reject(
         self,
@@ -299,7 +312,9 @@ class MemoryStore:
         `also` takes them along.
         """
         who = require_actor(actor)
-        decide = change.reject(memory_id, who, require_reason(reason), require_flag("also", also), self._rules)
+        decide = change.reject(
+            memory_id, who, require_reason(reason), require_flag("also", also), self._rules
+        )
         return await self._change("reject", memory_id, decide, who, idempotency_key, reason, also)
 
     async def retract(
@@ -568,7 +583,11 @@ class MemoryStore:
         actor: str | None = None,
     ) -> builtins.list[Prepared]:
         now = self._clock()
-        prepared = [prepare(item, session_id, thread_id, self._limits, self._tenant, now) for item in items]
+        session = require_text("session_id", session_id)
+        thread = optional_text("thread_id", thread_id)
+        prepared = [
+            prepare(item, session, thread, self._limits, self._digester, self._tenant, now) for item in items
+        ]
         if actor is not None:
             who = require_actor(actor)
             for one in prepared:
@@ -578,14 +597,6 @@ class MemoryStore:
             if one.idempotency_key is not None:
                 one.arguments = self._digester.arguments("propose", arguments_of(one))
         await self._in_time(lambda: self._bench.hear(prepared, self._context_of))
-        digester, several = self._digester, len(self._digester.secrets) > 1
-        for one in prepared:
-            memory = one.memory
-            digest = digester.value(memory.kind, memory.content, memory.session_id)
-            one.memory = memory.evolve({"value_digest": digest})
-            one.digests = (
-                digester.values(memory.kind, memory.content, memory.session_id) if several else [digest]
-            )
         return prepared
 
     async def _in_time(self, work: Callable[[], Any]) -> None:

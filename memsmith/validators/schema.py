@@ -30,6 +30,8 @@ class SchemaCheck(SyncValidator):
 
     def __init__(self, model: Any, strict: bool = False) -> None:
         try:
+            if isinstance(model, str):  # pydantic would take it for a name to look up later
+                raise TypeError("a forward reference")
             self._adapter: TypeAdapter[Any] = TypeAdapter(model)
         except (PydanticUserError, TypeError) as error:
             raise ArgumentError("model", "a pydantic model, a dataclass or another type", model) from error

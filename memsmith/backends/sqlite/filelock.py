@@ -47,7 +47,9 @@ class FileLock:
         deadline = time.monotonic() + patience
         while not self._try():
             if time.monotonic() >= deadline:
-                raise StoreBusyError(f"Another process held the database for more than {patience} s; try again")
+                raise StoreBusyError(
+                    f"Another process held the database for more than {patience} s; try again"
+                )
             # Jittered polling: a blocking flock could neither time out nor be interrupted.
             time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311
 

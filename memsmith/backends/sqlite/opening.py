@@ -71,7 +71,9 @@ def _inspect_stranger(path: Path) -> None:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            tables = {
+                name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            }
     except sqlite3.DatabaseError as error:
         raise DamagedDatabaseError(f"{path}: {error}") from error
     if {"memories", "audit_log", "_migrations"} <= tables:
@@ -94,7 +96,9 @@ def migrate(connection: sqlite3.Connection, migrations: list[Migration] | None =
             if step.version not in applied:
                 _apply(connection, step)
             elif applied[step.version] != step.checksum:
-                raise StorageError(f"Migration {step.name} was applied in another wording: the schema is not ours")
+                raise StorageError(
+                    f"Migration {step.name} was applied in another wording: the schema is not ours"
+                )
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

@@ -14,7 +14,6 @@ from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_record, tombstone_r
 from memsmith.unit import Changes, OutcomeRecord, Settled, Unit, empty_head, settle
 
 
-
 def settle_and_write(
     connection: sqlite3.Connection,
     tenant: str,
