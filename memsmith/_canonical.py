@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -97,7 +97,8 @@ def normalise(value: Any) -> Any:
         # Keys that differ only in case stay apart: folding must not drop one of them.
         return folded if len(folded) == len(original) else {k: normalise(v) for k, v in original.items()}
     if isinstance(value, list):
-        return [normalise(item) for item in cast(list[Any], value)]
+        items: list[Any] = value
+        return [normalise(item) for item in items]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
@@ -162,7 +163,8 @@ def _first_fault(path: str, value: Any, depth: int) -> Fault | None:
         return check(path, value)
     value = _plain(value)
     if isinstance(value, Mapping):
-        for key, item in cast(Mapping[Any, Any], value).items():
+        pairs: Mapping[Any, Any] = value
+        for key, item in pairs.items():
             if not isinstance(key, str):
                 return f"{path} key", "text", key
             fault = _text_fault(f"{path} key", key) or _first_fault(f"{path}.{key}", item, depth + 1)
@@ -170,7 +172,8 @@ def _first_fault(path: str, value: Any, depth: int) -> Fault | None:
                 return fault
         return None if isinstance(value, dict) else (path, "JSON data", cast(object, value))
     if isinstance(value, list | tuple):
-        for index, item in enumerate(cast(list[Any], value)):
+        items: Sequence[Any] = value
+        for index, item in enumerate(items):
             fault = _first_fault(f"{path}[{index}]", item, depth + 1)
             if fault is not None:
                 return fault

@@ -14,7 +14,16 @@ def utc_now() -> datetime:
 
 def to_text(moment: datetime) -> str:
     """Format an aware UTC datetime as ``2026-03-01T09:30:00.000000Z`` (27 characters)."""
-    return moment.isoformat(timespec="microseconds")[:26] + "Z"
+    global _latest
+    latest, text = _latest
+    if moment is not latest:
+        text = moment.isoformat(timespec="microseconds")[:26] + "Z"
+        _latest = (moment, text)
+    return text
+
+
+_latest: tuple[datetime | None, str] = (None, "")
+"""The moment formatted last: a unit stamps all its rows with one and the same object."""
 
 
 def from_text(text: str) -> datetime:

@@ -109,9 +109,8 @@ class InvalidTransitionError(MemsmithError):
         self.memory_id = memory_id
         self.from_status = from_status
         self.to_status = to_status
-        super().__init__(
-            f"Invalid transition: memory {memory_id} cannot go from {_value(from_status)} to {_value(to_status)}"
-        )
+        way = f"from {_value(from_status)} to {_value(to_status)}"
+        super().__init__(f"Invalid transition: memory {memory_id} cannot go {way}")
 
 
 class ConfidenceMonotonicityError(MemsmithError):

@@ -7,7 +7,7 @@ diagram are tested against it. PROPOSED is never at rest: it is where new memori
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from memsmith.errors import InvalidTransitionError
@@ -16,7 +16,7 @@ from memsmith.types import MemoryStatus
 S = MemoryStatus
 
 
-class Action(str, Enum):
+class Action(StrEnum):
     """What happened to a memory; the value is the action's name in the ledger."""
 
     ACCEPT = "proposed"
@@ -41,8 +41,10 @@ class Action(str, Enum):
     LIFT_TOMBSTONE = "tombstone_lifted"
     IMPORT = "imported"
 
+    __hash__ = str.__hash__
 
-class Who(str, Enum):
+
+class Who(StrEnum):
     """Who may take an action."""
 
     LIBRARY = "library"

@@ -97,14 +97,16 @@ class PrometheusMetrics:
         counter = self._counters.get(name)
         if counter is None:
             raise ArgumentError("name", "a counter of memsmith.metrics", name)
-        (counter.labels(**_labels(name, labels)) if labels else counter).inc(value)
+        _require_labels(name, labels)
+        (counter.labels(**labels) if labels else counter).inc(value)
 
     def observe(self, name: str, value: float, /, **labels: str) -> None:
         """Record one value in a histogram of the table; other names or labels raise ArgumentError."""
         histogram = self._histograms.get(name)
         if histogram is None:
             raise ArgumentError("name", "a histogram of memsmith.metrics", name)
-        (histogram.labels(**_labels(name, labels)) if labels else histogram).observe(value)
+        _require_labels(name, labels)
+        (histogram.labels(**labels) if labels else histogram).observe(value)
 
 
 _Collectors = tuple[dict[str, "Counter"], dict[str, "Histogram"]]
@@ -137,8 +139,7 @@ def _register(registry: CollectorRegistry) -> _Collectors:
     return counters, histograms
 
 
-def _labels(name: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+def _require_labels(name: str, labels: Mapping[str, str]) -> None:
     expected = METRICS[name].labels
     if set(labels) != set(expected):
         raise ArgumentError("labels", f"{', '.join(expected) or 'none'} for {name}", sorted(labels))
-    return labels

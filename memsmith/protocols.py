@@ -21,6 +21,12 @@ TransitionHandler: TypeAlias = Callable[[str, MemoryStatus, MemoryStatus], Await
 """A hook: (memory_id, from_status, to_status), called after commit, in ledger order."""
 
 
+Rows: TypeAlias = list[Row]
+Memories: TypeAlias = list[Memory]
+Tombstones: TypeAlias = list[Tombstone]
+# Named here, because inside Reads and its implementations `list` is a method.
+
+
 # -- validators -----------------------------------------------------------------------------------
 
 
@@ -119,15 +125,15 @@ class Reads(Protocol):
         """Return one memory of any status, or None."""
         ...
 
-    async def list(self, tenant: str, query: MemoryQuery) -> list[Memory]:
+    async def list(self, tenant: str, query: MemoryQuery) -> Memories:
         """Return the memories a query asks for, in its order."""
         ...
 
-    async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> list[Row]:
+    async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> Rows:
         """Return ledger rows, newest first, those numbered below `before` if given."""
         ...
 
-    async def ledger(self, tenant: str, after: int, limit: int) -> list[Row]:
+    async def ledger(self, tenant: str, after: int, limit: int) -> Rows:
         """Return at most `limit` ledger rows numbered above `after`, oldest first."""
         ...
 
@@ -135,7 +141,7 @@ class Reads(Protocol):
         """Return the head record of the chain; None when there is none."""
         ...
 
-    async def tombstones(self, tenant: str, *, lifted: bool, after: str, limit: int) -> list[Tombstone]:
+    async def tombstones(self, tenant: str, *, lifted: bool, after: str, limit: int) -> Tombstones:
         """Return tombstones with an id above `after`, in id order; lifted ones only if asked."""
         ...
 
@@ -184,7 +190,7 @@ class StorageBackend(Reads, Protocol):
         """Let go of everything; calling it again does nothing."""
         ...
 
-    async def commit(self, tenant: str, units: Sequence[Unit[Any]], clock: Clock) -> list[Settled[Any]]:
+    async def commit(self, tenant: str, units: Sequence[Unit[Any]], clock: Clock) -> Sequence[Settled[Any]]:
         """Decide and write a group of units in one transaction; one answer per unit, in order.
 
         Raises StoreBusyError, with nothing written, when other writers hold the storage too long.

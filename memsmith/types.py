@@ -9,13 +9,13 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
 
-class MemoryStatus(str, Enum):
+class MemoryStatus(StrEnum):
     """Where a memory stands; the moves between are in :mod:`memsmith.lifecycle`."""
 
     PROPOSED = "proposed"
@@ -28,14 +28,19 @@ class MemoryStatus(str, Enum):
     QUARANTINED = "quarantined"
     ERASED = "erased"
 
+    # Equal to its value, so hashed like it (and without a call into Python).
+    __hash__ = str.__hash__
 
-class Origin(str, Enum):
+
+class Origin(StrEnum):
     """Who content comes from, from least to most trusted."""
 
     UNTRUSTED = "untrusted"
     TOOL = "tool"
     AGENT = "agent"
     OWNER = "owner"
+
+    __hash__ = str.__hash__
 
     @property
     def rank(self) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from memsmith._clock import MICROSECOND, to_text
@@ -34,6 +34,9 @@ Index: TypeAlias = dict[K, tuple[str, ...]]
 
 Slot = tuple[str, str, str]
 """(kind, scope, key): the chain a keyed memory belongs to."""
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+_PROPOSED: Final = MemoryStatus.PROPOSED
 
 OutcomeKey = tuple[str, str, str]
 """(actor, verb, idempotency key)."""
@@ -105,7 +108,7 @@ class Loaded:
     due: Sequence[str] = ()
 
 
-class NeedMore(Exception):  # noqa: N818  # a signal between a decision and its driver, not an error
+class NeedMore(Exception):  # a signal between a decision and its driver, not an error
     """A decision touched what is not loaded."""
 
     def __init__(self, wants: Wants) -> None:
@@ -186,66 +189,74 @@ class State:
         self._drafts: list[Draft] = []
         self._events: list[Event] = []
         self._undo: list[Callable[[], object]] = []
-        self.now = head.time or datetime.min
+        self.now = head.time or _NEVER
         self.now_text = ""
         self.last_seq = head.count
 
     # -- reading ------------------------------------------------------------------------------
 
+    def need(self, wants: Wants) -> None:
+        """Have everything of `wants` loaded at once, rather than piece by piece."""
+        wants -= self._seen
+        if wants:
+            raise NeedMore(wants)
+
     def memory(self, memory_id: str) -> Memory:
         """Return a memory or raise NotFoundError."""
-        found = self._memories.get(memory_id)
-        if found is None:
-            self._require("memories", memory_id)
+        if not self.has(memory_id):
             raise NotFoundError(memory_id)
-        return found
+        return self._memories[memory_id]
 
     def has(self, memory_id: str) -> bool:
         """Tell whether a memory exists."""
         if memory_id in self._memories:
             return True
-        self._require("memories", memory_id)
+        if memory_id not in self._seen.memories:
+            raise NeedMore(Wants(memories={memory_id}))
         return False
 
     def live_with_value(self, digest: str) -> list[Memory]:
         """Return the live memories whose normalised value has this digest."""
-        self._require("values", digest)
+        if digest not in self._seen.values:
+            raise NeedMore(Wants(values={digest}))
         return [m for m in self._gather(self._by_value, digest) if m.value_digest == digest]
 
     def live_on(self, slot: Slot) -> list[Memory]:
         """Return the live memories on a chain."""
-        self._require("slots", slot)
+        if slot not in self._seen.slots:
+            raise NeedMore(Wants(slots={slot}))
         return self._gather(self._by_slot, slot)
 
     def _gather(self, index: Index[Any], key: object) -> list[Memory]:
-        ids = index.get(key)
-        if not ids:
-            return []
-        return [m for m in map(self._memories.__getitem__, ids) if m.status in LIVE]
+        return [m for m in map(self._memories.__getitem__, index.get(key, ())) if m.status in LIVE]
 
     def blocks(self, digests: Iterable[str]) -> list[Tombstone]:
         """Return the standing tombstones with one of these digests."""
         found: list[Tombstone] = []
         for digest in digests:
-            self._require("blocks", digest)
+            if digest not in self._seen.blocks:
+                raise NeedMore(Wants(blocks=set(digests)))
             found += [self._stones[i] for i in self._blocks.get(digest, ())]
         return [stone for stone in found if stone.lifted_at is None]
 
     def tombstone(self, ident: str) -> Tombstone:
         """Return a tombstone or raise NotFoundError."""
-        self._require("tombstones", ident)
+        if ident not in self._seen.tombstones:
+            raise NeedMore(Wants(tombstones={ident}))
         if ident not in self._stones:
             raise NotFoundError(ident)
         return self._stones[ident]
 
     def outcome(self, key: OutcomeKey) -> OutcomeRecord | None:
         """Return what an earlier call left under its idempotency key."""
-        self._require("outcomes", key)
+        if key not in self._seen.outcomes:
+            raise NeedMore(Wants(outcomes={key}))
         return self._outcomes.get(key)
 
     def dependants(self, memory_id: str) -> list[str]:
         """Return the ids of the memories that name this one in `depends_on`."""
-        self._require("dependants", memory_id)
+        if memory_id not in self._seen.dependants:
+            raise NeedMore(Wants(dependants={memory_id}))
         return list(self._dependants.get(memory_id, ()))
 
     def due(self, limit: int) -> list[str]:
@@ -253,10 +264,6 @@ class State:
         if self._seen.due < limit:
             raise NeedMore(Wants(due=limit))
         return self._due
-
-    def _require(self, what: str, key: object) -> None:
-        if key not in getattr(self._seen, what):
-            raise NeedMore(Wants(**{what: {key}}))
 
     # -- changing -----------------------------------------------------------------------------
 
@@ -275,10 +282,10 @@ class State:
         now = self.now
         self.last_seq += 1
         memory = memory.evolve({"created_at": now, "updated_at": now, **changes, "seq": self.last_seq})
-        check(memory.id, MemoryStatus.PROPOSED, action, memory.status)
+        check(memory.id, _PROPOSED, action, memory.status)
         record = memory_record(memory, text)
         payload["set"] = _inserted_fields(record, self.now_text)
-        self._log(memory, action, MemoryStatus.PROPOSED, payload, memory.actor)
+        self._log(memory, action, _PROPOSED, payload, memory.actor)
         self._memories[memory.id] = memory
         self._records[memory.id] = record
         self._inserted.append(memory.id)
@@ -337,9 +344,8 @@ class State:
         self._stones[stone.id] = stone
         if before is None:
             _add(self._blocks, stone.digest, stone.id)
-            self._undo.append(
-                lambda: (_drop(self._blocks, stone.digest, stone.id), self._stones.pop(stone.id))
-            )
+            self._undo.append(lambda: self._stones.pop(stone.id))
+            self._undo.append(lambda: _drop(self._blocks, stone.digest, stone.id))
         else:
             self._undo.append(lambda: self._stones.__setitem__(stone.id, before))
         if stone.id not in self._new_stones:

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from memsmith._clock import MICROSECOND
 from memsmith.errors import ClosedError, ImportRefusedError
 from memsmith.ledger.entry import Row
 from memsmith.ledger.record import Record, memory_record
-from memsmith.protocols import Clock, MemoryQuery
+from memsmith.protocols import Clock, Memories, MemoryQuery, Rows, Tombstones
 from memsmith.types import LIVE, Head, Memory, Tombstone
 from memsmith.unit import (
     Changes,
@@ -91,11 +91,12 @@ def _matches(record: Record, query: MemoryQuery) -> bool:
 
 
 def _at(content: Any, path: tuple[str, ...]) -> tuple[bool, Any]:
+    here: Any = content
     for segment in path:
-        if not isinstance(content, dict) or segment not in content:
+        if not isinstance(here, dict) or segment not in here:
             return False, None
-        content = content[segment]
-    return True, content
+        here = cast(dict[str, Any], here)[segment]
+    return True, here
 
 
 def _same_scalar(found: Any, wanted: Any) -> bool:
@@ -134,10 +135,10 @@ class _Reading(ABC):
     async def get(self, tenant: str, memory_id: str) -> Memory | None:
         return self._data(tenant).memories.get(memory_id)
 
-    async def list(self, tenant: str, query: MemoryQuery) -> list[Memory]:
+    async def list(self, tenant: str, query: MemoryQuery) -> Memories:
         return _list(self._data(tenant), query)
 
-    async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> list[Row]:
+    async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> Rows:
         rows: Iterable[Row] = reversed(self._data(tenant).rows)
         if memory_id is not None:
             rows = (row for row in rows if row.memory_id == memory_id)
@@ -145,13 +146,14 @@ class _Reading(ABC):
             rows = (row for row in rows if row.seq < before)
         return [row for row, _ in zip(rows, range(limit), strict=False)]
 
-    async def ledger(self, tenant: str, after: int, limit: int) -> list[Row]:
-        return self._data(tenant).rows[after : after + limit]
+    async def ledger(self, tenant: str, after: int, limit: int) -> Rows:
+        start = max(after, 0)
+        return self._data(tenant).rows[start : start + limit]
 
     async def head(self, tenant: str) -> Head | None:
         return self._data(tenant).head
 
-    async def tombstones(self, tenant: str, *, lifted: bool, after: str, limit: int) -> list[Tombstone]:
+    async def tombstones(self, tenant: str, *, lifted: bool, after: str, limit: int) -> Tombstones:
         stones = sorted(self._data(tenant).tombstones.values(), key=lambda t: t.id)
         return [t for t in stones if t.id > after and (lifted or t.lifted_at is None)][:limit]
 

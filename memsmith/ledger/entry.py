@@ -17,6 +17,7 @@ import orjson
 from memsmith._canonical import canonical
 from memsmith._clock import from_text
 from memsmith._ids import new_id
+from memsmith.errors import LedgerError
 from memsmith.types import AuditEntry, MemoryStatus
 
 ENCODING: Final = 1
@@ -119,7 +120,15 @@ def seal(tenant: str, drafts: Sequence[Draft], count: int, prev_hash: str) -> li
 
 def payload_of(row: Row) -> dict[str, Any]:
     """Return a row's payload; empty where it was erased."""
-    return {} if row.payload is None else cast(dict[str, Any], orjson.loads(row.payload))
+    if row.payload is None:
+        return {}
+    try:
+        payload = orjson.loads(row.payload)
+    except ValueError as error:
+        raise LedgerError(f"ledger row {row.seq}: its payload is not JSON ({error})") from error
+    if not isinstance(payload, dict):
+        raise LedgerError(f"ledger row {row.seq}: expected a JSON object as payload, found {payload!r:.40}")
+    return cast(dict[str, Any], payload)
 
 
 def audit_entry(row: Row) -> AuditEntry:

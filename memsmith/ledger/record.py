@@ -39,10 +39,7 @@ def memory_record(memory: Memory, text: str | None = None) -> Record:
     `text` is the content as canonical JSON, where the caller has it.
     """
     m = memory.__dict__
-    content, created, updated = m["content"], m["created_at"], m["updated_at"]
-    valid_from, expires_at, held = m["valid_from"], m["expires_at"], m["held_status"]
-    created_text = to_text(created)
-    # A new memory has one moment in three places: formatting it once is worth the look.
+    content, held = m["content"], m["held_status"]
     return {
         "tenant": m["tenant"],
         "id": m["id"],
@@ -64,11 +61,11 @@ def memory_record(memory: Memory, text: str | None = None) -> Record:
         "depends_on": canonical(m["depends_on"]).decode() if m["depends_on"] else _EMPTY_LIST,
         "metadata": canonical(m["metadata"]).decode() if m["metadata"] else _EMPTY_MAP,
         "actor": m["actor"],
-        "created_at": created_text,
-        "updated_at": created_text if updated is created else to_text(updated),
-        "valid_from": created_text if valid_from is created else _time(valid_from),
+        "created_at": to_text(m["created_at"]),
+        "updated_at": to_text(m["updated_at"]),
+        "valid_from": _time(m["valid_from"]),
         "valid_to": _time(m["valid_to"]),
-        "expires_at": None if expires_at is None else to_text(expires_at),
+        "expires_at": _time(m["expires_at"]),
         "retracted_at": _time(m["retracted_at"]),
         "retraction_reason": m["retraction_reason"],
         "version": m["version"],
@@ -145,12 +142,11 @@ def tombstone_record(stone: Tombstone) -> Record:
 
 def tombstone_of(record: Mapping[str, Any]) -> Tombstone:
     """Rebuild a tombstone from its stored form."""
-    lifted = record["lifted_at"]
-    times = {
-        "created_at": from_text(record["created_at"]),
-        "lifted_at": None if lifted is None else from_text(lifted),
-    }
-    return Tombstone(**{**{name: record[name] for name in TOMBSTONE_COLUMNS}, **times})
+    fields: dict[str, Any] = {name: record[name] for name in TOMBSTONE_COLUMNS}
+    fields["created_at"] = from_text(fields["created_at"])
+    if fields["lifted_at"] is not None:
+        fields["lifted_at"] = from_text(fields["lifted_at"])
+    return Tombstone(**fields)
 
 
 def _time(moment: datetime | None) -> str | None:

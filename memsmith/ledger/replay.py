@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from memsmith._clock import from_text
@@ -36,9 +37,12 @@ class Replay:
         """Apply the next rows."""
         for row in rows:
             payload = payload_of(row)
-            if "set" in payload:
-                self._apply(row, cast(Record, payload["set"]))
-            self._bury(row, payload)
+            try:
+                if "set" in payload:
+                    self._apply(row, cast(Record, payload["set"]))
+                self._bury(row, payload)
+            except (TypeError, ValueError) as error:
+                raise LedgerError(f"ledger row {row.seq}: its payload can't be replayed ({error})") from error
 
     def _apply(self, row: Row, changed: Record) -> None:
         record = self._records.get(row.memory_id)
@@ -61,10 +65,10 @@ class Replay:
             self._stones[stone.id] = stone
         if blocked := cast(str, payload.get("refused_by")):
             stone = self._stone(blocked, row)
-            self._stones[blocked] = _with(stone, refused=stone.refused + 1)
+            self._stones[blocked] = replace(stone, refused=stone.refused + 1)
         if lifted := cast(str, payload.get("lifted")):
             stone = self._stone(lifted, row)
-            self._stones[lifted] = _with(
+            self._stones[lifted] = replace(
                 stone, lifted_at=from_text(row.time), lift_reason=payload.get("reason")
             )
 
@@ -88,7 +92,3 @@ def differing(replayed: Memory, stored: Memory) -> list[str]:
     """Return the names of the columns in which a stored memory differs from its replay."""
     ours, theirs = memory_record(replayed), memory_record(stored)
     return [name for name in MEMORY_COLUMNS if ours[name] != theirs[name]]
-
-
-def _with(stone: Tombstone, **changes: Any) -> Tombstone:
-    return Tombstone(**{**stone.__dict__, **changes})

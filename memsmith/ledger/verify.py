@@ -7,16 +7,19 @@ SELF_CONSISTENT; VERIFIED needs something kept outside to compare with.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
+from typing import Final
 
+from memsmith._clock import to_text
 from memsmith.ledger.entry import GENESIS, Row, payload_digest, row_hash
 from memsmith.lifecycle import Action
 from memsmith.types import Head
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """How much a verification can say."""
 
     SELF_CONSISTENT = "SELF_CONSISTENT"
@@ -24,7 +27,7 @@ class Verdict(str, Enum):
     FAILED = "FAILED"
 
 
-class Fault(str, Enum):
+class Fault(StrEnum):
     """What was done to the chain at its first bad row."""
 
     CHANGED = "changed"
@@ -52,116 +55,218 @@ class Verification:
         return self.verdict is not Verdict.FAILED
 
 
-class ChainVerifier:
-    """Feed it the rows in order of seq, then ask `finish` with the head record."""
+REACH: Final = 256
+"""How many rows put in between, each chained to the one before, are traced back to the first."""
 
-    def __init__(self, tenant: str) -> None:
+
+class ChainVerifier:
+    """Holds rows against `head`, the head record read before them.
+
+    Feed it the rows from the lowest number on until they end or it is `satisfied`, then ask `finish`.
+    Rows numbered above the head count as new, unless the head read afterwards does not cover them.
+    """
+
+    def __init__(self, tenant: str, head: Head | None) -> None:
         self._tenant = tenant
+        self._head = head
         self._rows = 0
         self._hash = GENESIS
-        self._failure: Verification | None = None
-        self._pending: Row | None = None
+        self._time = ""
+        self._recent: deque[tuple[int, str]] = deque([(0, GENESIS)], maxlen=REACH)
         self._withheld: dict[str, int] = {}
-        self._erased: set[str] = set()
+        self._beyond: list[int] = []
+        self._highest = 0
+        self._bad_payload: int | None = None
+        self._suspect: Row | None = None
+        self._following: Row | None = None
+        self._rightful: Row | None = None
 
     @property
-    def failed(self) -> bool:
-        """True once a bad row was found and its kind is known."""
-        return self._failure is not None
-
-    def feed(self, rows: Iterable[Row]) -> None:
-        """Check the next rows; after the first bad one the rest is not looked at."""
-        if self._failure is not None:
-            return
-        for row in rows:
-            if self._pending is not None:
-                self._failure = self._broken_link(self._pending, row)
-                return
-            self._check(row)
-            if self._failure is not None:
-                return
-
-    def _check(self, row: Row) -> None:
-        expected_seq = self._rows + 1
-        if row.seq != expected_seq:
-            self._fail(expected_seq, Fault.MISSING, f"row {expected_seq}", f"row {row.seq}")
-            return
-        if row.payload is None or row.salt is None:
-            self._withheld.setdefault(row.memory_id, row.seq)
-        elif payload_digest(row.salt, row.payload) != row.payload_digest:
-            self._fail(row.seq, Fault.CHANGED, f"payload digest {row.payload_digest}", "another payload")
-            return
-        actual = row_hash(self._tenant, row)
-        if actual != row.hash:
-            self._failure = self._diagnose(row, actual)
-            return
-        if row.prev_hash != self._hash:
-            # Whether this row is a stranger or its predecessor is gone shows in the next one.
-            self._pending = row
-            return
-        if row.action == Action.ERASE.value:
-            self._erased.add(row.memory_id)
-        self._rows = row.seq
-        self._hash = row.hash
-
-    def _diagnose(self, row: Row, actual: str) -> Verification:
-        """Name the fault of a row whose hash is not its own: would it be whole at another place?"""
-        at = self._rows + 1
-        if row_hash(self._tenant, row._replace(seq=row.seq + 1)) == row.hash:
-            return self._failed(at, Fault.MISSING, f"row {at}", f"row {at + 1} under its number")
-        if row.seq > 1 and row_hash(self._tenant, row._replace(seq=row.seq - 1)) == row.hash:
-            if row.prev_hash == self._hash:
-                return self._failed(at, Fault.INSERTED, f"row {at - 1} before it", "a row put in between")
-            return self._failed(
-                at - 1, Fault.INSERTED, f"row {at - 1} as first written", "a row put in its place"
-            )
-        if row.prev_hash != self._hash and self._moved(row):
-            return self._failed(at, Fault.REORDERED, f"row {at}", "a row from another place")
-        return self._failed(at, Fault.CHANGED, f"hash {row.hash}", f"hash {actual}")
-
-    def _moved(self, row: Row, reach: int = 100_000) -> bool:
-        """Tell whether the row is whole under some other number; only asked once a row is bad."""
-        return any(
-            row_hash(self._tenant, row._replace(seq=seq)) == row.hash
-            for seq in range(1, max(self._rows, row.seq) + reach)
+    def satisfied(self) -> bool:
+        """True once no further row could change the answer."""
+        return (
+            self._head is not None
+            and self._rows >= self._head.count
+            and self._highest > self._rows
+            and not self._withheld
         )
 
-    def _broken_link(self, row: Row, following: Row | None) -> Verification:
-        """Name the fault of a row that is whole but does not follow from its predecessor."""
-        if following is not None and following.prev_hash == self._hash:
-            return self._failed(row.seq, Fault.INSERTED, f"previous hash {self._hash}", row.prev_hash)
-        return self._failed(row.seq, Fault.CHANGED, f"previous hash {self._hash}", row.prev_hash)
+    def feed(self, rows: Iterable[Row]) -> None:
+        """Check the next rows. After a bad one the rest is only searched for what became of it."""
+        for row in rows:
+            if _is_number(row.seq):
+                self._highest = max(self._highest, row.seq)
+            if self._suspect is not None:
+                self._search(row)
+            elif self._head is not None and self._rows >= self._head.count:
+                self._pass_by(row)
+            elif self._fits(row):
+                self._accept(row)
+            else:
+                self._suspect = row
+                self._search(row)
 
-    def finish(self, head: Head | None) -> Verification:
-        """Compare what was fed with the head record and give the answer."""
-        if self._failure is None and self._pending is not None:
-            self._failure = self._broken_link(self._pending, None)
-        if self._failure is None:
-            self._failure = self._against_head(head) or self._unexplained_erasure()
-        return self._failure or Verification(Verdict.SELF_CONSISTENT, self._rows, self._hash)
+    def _fits(self, row: Row) -> bool:
+        return row.seq == self._rows + 1 and row.prev_hash == self._hash and self._is_whole(row)
 
-    def _against_head(self, head: Head | None) -> Verification | None:
+    def _accept(self, row: Row) -> None:
+        if row.payload is None and row.salt is None:
+            self._withheld.setdefault(row.memory_id, row.seq)
+        elif self._bad_payload is None and not _payload_holds(row):
+            self._bad_payload = row.seq
+        if row.action == Action.ERASE.value:
+            self._withheld.pop(row.memory_id, None)
+        self._rows, self._hash, self._time = row.seq, row.hash, row.time
+        self._recent.append((row.seq, row.hash))
+
+    def _pass_by(self, row: Row) -> None:
+        # An erasure under way destroys payloads below the head and is recorded above it.
+        self._beyond.append(row.seq if _is_number(row.seq) else 0)
+        if row.action == Action.ERASE.value:
+            self._withheld.pop(row.memory_id, None)
+
+    def _search(self, row: Row) -> None:
+        if row is not self._suspect and self._following is None:
+            self._following = row
+        if row.prev_hash == self._hash and self._is_whole(row, self._rows + 1):
+            self._rightful = self._rightful or row
+
+    def _is_whole(self, row: Row, seq: int | None = None) -> bool:
+        """Tell whether a row's hash is its own, under its number or another."""
+        try:
+            return row_hash(self._tenant, row if seq is None else row._replace(seq=seq)) == row.hash
+        except TypeError:  # a value no ledger row can hold, such as a blob or text that is not UTF-8
+            return False
+
+    def finish(self, later: Head | None) -> Verification:
+        """Give the answer; `later` is the head record read after the last row."""
+        covered = 0 if later is None else later.count
+        if self._head is None and later is None:
+            covered = self._highest
+        broken, forged = self._chain_fault(covered), self._payload_fault()
+        if broken is not None and forged is not None:
+            broken = min(broken, forged, key=lambda fault: fault.seq or 0)
+        return (
+            broken
+            or forged
+            or self._head_fault(later, covered)
+            or self._unexplained_erasure()
+            or Verification(Verdict.SELF_CONSISTENT, self._rows, self._hash)
+        )
+
+    # -- naming the fault ---------------------------------------------------------------------
+
+    def _chain_fault(self, covered: int) -> Verification | None:
+        """Name what was done at the suspect row."""
+        row = self._suspect
+        if row is None:
+            return None
+        at = self._rows + 1
+        if self._rightful is not None:
+            return self._displaced(row, self._rightful, at, covered)
+        if (first := self._put_between(row, at)) is not None:
+            return self._failed(first, Fault.INSERTED, f"row {first} as first written", "a row before it")
+        if row.seq != at:
+            return self._misnumbered(row, at)
+        if self._is_whole(row):
+            return self._unlinked(row, at)
+        if self._moved_up(row, at):
+            return self._failed(at, Fault.MISSING, f"row {at}", "a later row under its number")
+        return self._failed(at, Fault.CHANGED, f"hash {row.hash}", "a row with another hash")
+
+    def _displaced(self, row: Row, rightful: Row, at: int, covered: int) -> Verification:
+        """The row that belongs at `at` is there, but `row` stands where it should."""
+        if row is rightful:
+            return self._failed(at, Fault.REORDERED, f"row {at}", f"it is numbered {row.seq}")
+        if rightful.seq == at:
+            seq = row.seq if _is_number(row.seq) else at
+            return self._failed(seq, Fault.INSERTED, f"row {at}", f"a row numbered {row.seq} before it")
+        if self._highest <= covered and self._home(row) is not None:
+            return self._failed(at, Fault.REORDERED, f"row {at}", "a row from another place")
+        return self._failed(at, Fault.INSERTED, f"row {at}", "a row put before it")
+
+    def _put_between(self, row: Row, at: int) -> int | None:
+        """Return the first stranger before `row`, where that is what keeps the row from its predecessor."""
+        for seq, known in self._recent:
+            if known == row.prev_hash and seq + 1 < at and self._is_whole(row, seq + 1):
+                return seq + 1
+        return None
+
+    def _misnumbered(self, row: Row, at: int) -> Verification:
+        if _is_number(row.seq) and row.seq > at:
+            return self._failed(at, Fault.MISSING, f"row {at}", f"row {row.seq}")
+        seq = row.seq if _is_number(row.seq) else at
+        return self._failed(seq, Fault.INSERTED, f"row {at}", f"a row numbered {row.seq}")
+
+    def _unlinked(self, row: Row, at: int) -> Verification:
+        """A row that is whole but does not follow from its predecessor: one of the two was rewritten.
+
+        A row that its successor (or the head) vouches for is as first written, so it was the other.
+        """
+        successor = self._following
+        vouched = self._head.hash if self._head is not None and successor is None else None
+        if successor is not None:
+            vouched = successor.prev_hash
+        bad = max(at - 1, 1) if vouched == row.hash else at
+        return self._failed(bad, Fault.CHANGED, f"hash {row.prev_hash}", f"hash {self._hash}")
+
+    def _moved_up(self, row: Row, at: int) -> bool:
+        """Tell whether `row` took the number of one that is gone, and all after it moved up."""
+        home = self._home(row)
+        alone = self._following is not None and self._is_whole(self._following)
+        return home is not None and home > at and not alone
+
+    def _home(self, row: Row) -> int | None:
+        """Return the number under which a row is whole; only asked once a chain is known to be bad."""
+        last = max(self._highest, 0 if self._head is None else self._head.count)
+        return next((seq for seq in range(1, last + 2) if self._is_whole(row, seq)), None)
+
+    def _head_fault(self, later: Head | None, covered: int) -> Verification | None:
+        """Compare with the head record a chain whose rows are all in order."""
+        head = self._head
+        if uncovered := [seq for seq in self._beyond if not 0 < seq <= covered]:
+            first = max(uncovered[0], self._rows + 1)
+            return self._failed(first, Fault.INSERTED, f"{covered} rows", "a row past the head record")
         if head is None:
-            if not self._rows:
-                return None
-            return self._failed(self._rows, Fault.TRUNCATED, "a head record", "none")
+            if self._rows and later is None:
+                return self._failed(self._rows, Fault.MISSING, f"a head record of row {self._rows}", "none")
+            return None
         if head.count > self._rows:
             lost = self._rows + 1
             return self._failed(lost, Fault.TRUNCATED, f"{head.count} rows", f"{self._rows} rows")
-        if head.count < self._rows:
-            return self._failed(head.count + 1, Fault.INSERTED, f"{head.count} rows", f"{self._rows} rows")
-        if head.hash != self._hash:
-            return self._failed(self._rows or None, Fault.CHANGED, f"head hash {head.hash}", self._hash)
+        kept = (head.hash, "" if head.time is None else to_text(head.time))
+        if kept != (self._hash, self._time):
+            at = max(self._rows, 1)
+            return self._failed(at, Fault.CHANGED, f"a head record of row {at}", f"{kept[0]} at {kept[1]}")
         return None
+
+    def _payload_fault(self) -> Verification | None:
+        if self._bad_payload is None:
+            return None
+        return self._failed(self._bad_payload, Fault.CHANGED, "the payload first written", "another")
 
     def _unexplained_erasure(self) -> Verification | None:
-        for memory_id, seq in self._withheld.items():
-            if memory_id not in self._erased:
-                return self._failed(seq, Fault.CHANGED, "a payload, or an erasure of it", "neither")
-        return None
+        if not self._withheld:
+            return None
+        seq = min(self._withheld.values())
+        return self._failed(seq, Fault.CHANGED, "a payload, or a later erasure of it", "neither")
 
-    def _fail(self, seq: int, fault: Fault, expected: str, found: str) -> None:
-        self._failure = self._failed(seq, fault, expected, found)
-
-    def _failed(self, seq: int | None, fault: Fault, expected: str, found: str) -> Verification:
+    def _failed(self, seq: int, fault: Fault, expected: str, found: str) -> Verification:
         return Verification(Verdict.FAILED, self._rows, self._hash, seq, fault, expected, found)
+
+
+def _payload_holds(row: Row) -> bool:
+    """Tell whether payload and salt are those whose digest is hashed; half an erasure is none."""
+    if not isinstance(row.payload, str) or not isinstance(row.salt, str):
+        return False
+    try:
+        # The salt has one spelling only: `fromhex` would take capitals and blanks too.
+        same = bytes.fromhex(row.salt).hex() == row.salt
+        return same and payload_digest(row.salt, row.payload) == row.payload_digest
+    except ValueError:
+        return False
+
+
+def _is_number(seq: object) -> bool:
+    """Tell whether a row's number is one; SQLite keeps text and fractions in integer columns."""
+    return isinstance(seq, int)

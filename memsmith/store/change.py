@@ -8,6 +8,7 @@ InvalidTransitionError.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from memsmith._canonical import canonical
@@ -27,7 +28,7 @@ from memsmith.lifecycle import Action, check, next_status
 from memsmith.store.prepare import Digester, Prepared
 from memsmith.store.propose import Reach, Rules, blocking, count_refusal, duplicate_of, plant, reach_of
 from memsmith.types import DEFAULT_ACTOR, LIVE, Memory, MemoryStatus, Origin, Tombstone
-from memsmith.unit import State
+from memsmith.unit import State, Wants
 
 S = MemoryStatus
 Decision = Callable[[State], Memory]
@@ -140,9 +141,11 @@ def _dependants(state: State, memory_id: str) -> list[Memory]:
     """Return what depends on a memory, directly or not, nearest first, and can still be retracted."""
     seen, waiting, found = {memory_id}, [memory_id], list[Memory]()
     while waiting:
+        state.need(Wants(dependants=set(waiting)))
         children = [child for parent in waiting for child in state.dependants(parent) if child not in seen]
         waiting = list(dict.fromkeys(children))
         seen.update(waiting)
+        state.need(Wants(memories=set(waiting)))
         found += [m for m in map(state.memory, waiting) if m.status in _CASCADED]
     return found
 
@@ -263,7 +266,7 @@ def lift_tombstone(tombstone_id: str, actor: str, reason: str | None) -> Callabl
             memory = state.memory(stone.memory_id)
             payload = {"lifted": stone.id, **_reasoned(reason)}
             state.note(memory, Action.LIFT_TOMBSTONE, payload, actor=actor)
-            stone = Tombstone(**{**stone.__dict__, "lifted_at": state.now, "lift_reason": reason})
+            stone = replace(stone, lifted_at=state.now, lift_reason=reason)
             state.put_tombstone(stone)
         return stone
 

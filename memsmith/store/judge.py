@@ -15,7 +15,7 @@ from memsmith._canonical import encode_content
 from memsmith._clock import require_aware
 from memsmith.errors import ArgumentError, MemsmithError
 from memsmith.metrics import VALIDATOR_SECONDS, NullMetrics
-from memsmith.protocols import Check, Metrics, ValidationContext, ValidatorFn, ValidatorSpec
+from memsmith.protocols import Metrics, ValidationContext, ValidatorFn, ValidatorSpec
 from memsmith.store.prepare import Digester, Limits, Prepared
 from memsmith.types import FACT, UNCHANGED, Memory, ValidationResult
 
@@ -41,7 +41,8 @@ class Judge:
 
 def appoint(validator: ValidatorFn | ValidatorSpec) -> Judge:
     """Settle one entry of the validators list; a bare validator is wrapped."""
-    spec = validator if isinstance(validator, ValidatorSpec) else ValidatorSpec(validator)
+    entry: Any = validator
+    spec = entry if isinstance(entry, ValidatorSpec) else ValidatorSpec(entry)
     fn: Any = spec.fn
     name = cast(str, getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__)
     if not callable(fn):
@@ -52,7 +53,7 @@ def appoint(validator: ValidatorFn | ValidatorSpec) -> Judge:
     return Judge(
         name=name,
         fn=fn,
-        check=fn.check if isinstance(fn, Check) else None,
+        check=getattr(fn, "check", None),
         timeout=spec.timeout,
         critical=bool(critical),
         kinds=frozenset(getattr(fn, "kinds", {FACT})),

@@ -43,6 +43,10 @@ from memsmith.types import (
 MAX_REASON: Final = 10_000
 MAX_METADATA_BYTES: Final = 64 * 1024
 
+# On Python 3.11 an enum member costs a descriptor call per look; proposals come in thousands.
+_PROPOSED: Final = MemoryStatus.PROPOSED
+_OWNER: Final = Origin.OWNER
+
 
 class Digester:
     """Keyed digests under every secret the store holds; new rows use the first."""
@@ -134,7 +138,7 @@ def prepare(
             "session_id": session_id,
             "confidence": require_confidence(item.confidence),
             "content_hash": sha256_hex(text),
-            "status": MemoryStatus.PROPOSED,
+            "status": _PROPOSED,
             "created_at": now,
             "updated_at": now,
             "thread_id": thread_id if item.thread_id is None else optional_text("thread_id", item.thread_id),
@@ -147,12 +151,14 @@ def prepare(
             "kind": kind,
             "scope": require_scope(item.scope) if item.scope else _root(item.scope),
             "key": None if item.key is None else require_text("key", item.key),
-            "origin": Origin.OWNER if item.origin is None else require_origin(item.origin),
-            "sensitivity": require_sensitivity(item.sensitivity),
+            "origin": _OWNER if item.origin is None else require_origin(item.origin),
+            "sensitivity": DEFAULT_SENSITIVITY
+            if item.sensitivity is None
+            else require_sensitivity(item.sensitivity),
             "valid_from": valid_from,
             "valid_to": valid_to,
             "metadata": {} if item.metadata is None else require_metadata(item.metadata),
-            "actor": require_actor(item.actor),
+            "actor": DEFAULT_ACTOR if item.actor is None else require_actor(item.actor),
             "code": None,
             "version": 1,
             "seq": 0,
@@ -181,7 +187,9 @@ def arguments_of(prepared: Prepared) -> list[Any]:
 
 def require_confidence(value: object, argument: str = "confidence") -> float:
     """Return a confidence as float; 85, NaN, None and True are all refused."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) is float and 0.0 <= value <= 1.0:
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidConfidenceError(value, argument)
     if not math.isfinite(value) or not 0 <= value <= 1:
         raise InvalidConfidenceError(value, argument)
@@ -224,7 +232,7 @@ def require_kind(kind: object) -> str:
 def require_origin(origin: object) -> Origin:
     """Return an Origin from its value."""
     try:
-        return Origin(origin)
+        return Origin(str(origin))
     except ValueError:
         expected = "one of " + ", ".join(o.value for o in Origin)
         raise ArgumentError("origin", expected, origin) from None
@@ -232,8 +240,6 @@ def require_origin(origin: object) -> Origin:
 
 def require_sensitivity(label: object) -> str:
     """Return a known sensitivity label."""
-    if label is None:
-        return DEFAULT_SENSITIVITY
     if label not in SENSITIVITIES:
         raise ArgumentError("sensitivity", "one of " + ", ".join(SENSITIVITIES), label)
     return str(label)
@@ -255,7 +261,8 @@ def require_ids(ids: object) -> list[str]:
     """Return memory ids without repeats, in order."""
     if isinstance(ids, str) or not isinstance(ids, Sequence):
         raise ArgumentError("depends_on", "a list of memory ids", ids)
-    return list(dict.fromkeys(require_text("depends_on", ident) for ident in ids))
+    every: Sequence[object] = ids
+    return list(dict.fromkeys(require_text("depends_on", ident) for ident in every))
 
 
 def require_flag(argument: str, value: object) -> bool:

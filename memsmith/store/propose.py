@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memsmith._ids import new_id
 from memsmith.errors import NotFoundError
 from memsmith.ledger.record import tombstone_record
 from memsmith.lifecycle import Action, next_status
-from memsmith.store.once import replayed, remember
+from memsmith.store.once import remember, replayed
 from memsmith.store.prepare import Prepared, require_interval
 from memsmith.types import (
     DEFAULT_ACTOR,
@@ -130,7 +130,13 @@ def _insert(
     return state.insert(memory, changes, action, payload, item.text)
 
 
-WITHHELD: Final = {"content": None, "content_hash": "", "metadata": {}, "source": None, "key": None}
+WITHHELD: Final[dict[str, Any]] = {
+    "content": None,
+    "content_hash": "",
+    "metadata": {},
+    "source": None,
+    "key": None,
+}
 """What a refused memory keeps of a value that must not be stored: nothing but the keyed digest."""
 
 
@@ -195,7 +201,7 @@ def plant(
 
 def count_refusal(state: State, stone: Tombstone) -> None:
     """Count one more refused retry."""
-    state.put_tombstone(Tombstone(**{**stone.__dict__, "refused": stone.refused + 1}))
+    state.put_tombstone(replace(stone, refused=stone.refused + 1))
 
 
 def _refuse_blocked(state: State, item: Prepared, stone: Tombstone) -> Rejected:

@@ -57,7 +57,7 @@ def memory_query(
 def require_status(status: object) -> MemoryStatus:
     """Return a status that memories can have."""
     try:
-        return MemoryStatus(status)
+        return MemoryStatus(str(status))
     except ValueError:
         raise QueryError("status", "one of " + ", ".join(s.value for s in MemoryStatus), status) from None
 

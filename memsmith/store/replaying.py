@@ -58,7 +58,7 @@ async def compare(
     async for stone in every_tombstone(storage, tenant):
         if buried.pop(stone.id, None) != stone:
             differences[stone.id] = ["tombstone"]
-    differences |= dict.fromkeys([*unseen, *buried], ["missing"])
+    differences |= {ident: ["missing"] for ident in (*unseen, *buried)}
     if into is not None:
         await into.initialize()
         for secret_id, secret in await _secrets_of(storage, digester):

@@ -26,14 +26,17 @@ def secret_id(secret: bytes) -> str:
 
 def require_secret(secret: str | bytes) -> bytes:
     """Return a secret as bytes; text of hex digits is decoded, other text is taken as UTF-8."""
-    if isinstance(secret, str):
-        try:
-            secret = bytes.fromhex(secret)
-        except ValueError:
-            secret = secret.encode()
-    if len(secret) < _LEAST:
-        raise ArgumentError("secret", f"at least {_LEAST} bytes", f"{len(secret)} bytes")
-    return secret
+    data = secret if isinstance(secret, bytes) else _decoded(secret)
+    if len(data) < _LEAST:
+        raise ArgumentError("secret", f"at least {_LEAST} bytes", f"{len(data)} bytes")
+    return data
+
+
+def _decoded(secret: str) -> bytes:
+    try:
+        return bytes.fromhex(secret)
+    except ValueError:
+        return secret.encode()
 
 
 async def open_secrets(storage: StorageBackend, given: str | bytes | None) -> Digester:

@@ -6,25 +6,26 @@ import asyncio
 import builtins
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, cast
 
 from memsmith._canonical import MAX_CONTENT_BYTES, optional_text, require_text
 from memsmith._clock import utc_now
 from memsmith.errors import (
     ArgumentError,
     ClosedError,
+    LedgerError,
     NotFoundError,
     TombstonedError,
     TransactionTimeoutError,
     WrongContextError,
 )
-from memsmith.ledger.entry import Row, audit_entry
+from memsmith.ledger.entry import GENESIS, Row, audit_entry
 from memsmith.ledger.replay import Replay
-from memsmith.ledger.verify import ChainVerifier, Verification
+from memsmith.ledger.verify import ChainVerifier, Fault, Verdict, Verification
 from memsmith.metrics import PROPOSALS, TRANSITIONS, NullMetrics
 from memsmith.protocols import (
     Clock,
@@ -79,6 +80,8 @@ TRANSACTION_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 10.0
 CHUNK: Final = 2000
 """How many ledger rows are read at a time."""
+BOTTOM: Final = -(2**63)
+"""Below every number a row can be given, even by hand."""
 
 
 class MemoryStore:
@@ -252,9 +255,10 @@ class MemoryStore:
         prepared = await self._judged(memories, session_id, thread_id, actor)
         wants = wants_of(prepared)
 
-        def decide(state: State) -> builtins.list[ProposalResult]:
+        def decide_all(state: State) -> builtins.list[ProposalResult]:
             return [decide_proposal(state, item, self._rules) for item in prepared]
 
+        decide: Callable[[State], builtins.list[ProposalResult]] = decide_all
         if idempotency_key is not None:
             name = (require_actor(actor), "propose_many", require_text("idempotency_key", idempotency_key))
             digest = self._digester.arguments("propose_many", [arguments_of(p) for p in prepared])
@@ -262,7 +266,7 @@ class MemoryStore:
             decide = once(
                 name,
                 digest,
-                decide,
+                decide_all,
                 lambda results: ([code_of(r) for r in results], [r.memory_id for r in results]),
                 lambda state, seen: [
                     result_of(state, code, ident)
@@ -425,7 +429,7 @@ class MemoryStore:
         return await self._run(decide, Wants(tombstones={tombstone_id}))
 
     @asynccontextmanager
-    async def transaction(self, timeout: float = TRANSACTION_SECONDS) -> AsyncIterator[Self]:
+    async def transaction(self, timeout: float = TRANSACTION_SECONDS) -> AsyncGenerator[Self, None]:
         """Group several verbs into one unit; a raise undoes all of it.
 
         Tasks started inside are inside, others wait. Nested ones are savepoints. Results are
@@ -522,14 +526,17 @@ class MemoryStore:
         whoever owns the file.
         """
         self._enter()
-        head = await self._storage.head(self._tenant)
-        verifier = ChainVerifier(self._tenant)
-        limit = None if head is None else head.count
-        async for rows in self._ledger():
-            await asyncio.to_thread(verifier.feed, rows)
-            if verifier.failed or (limit is not None and rows[-1].seq > limit):
-                break
-        return verifier.finish(await self._storage.head(self._tenant))
+        try:
+            verifier = ChainVerifier(self._tenant, await self._storage.head(self._tenant))
+            async for rows in self._ledger(after=BOTTOM):
+                await asyncio.to_thread(verifier.feed, rows)
+                if verifier.satisfied:
+                    break
+            return verifier.finish(await self._storage.head(self._tenant))
+        except LedgerError as error:
+            return Verification(
+                Verdict.FAILED, 0, GENESIS, None, Fault.CHANGED, "a head record that can be read", str(error)
+            )
 
     async def replay(self, into: StorageBackend | None = None) -> ReplayReport:
         """Rebuild memories and tombstones from the ledger alone and compare them with what is stored.
@@ -660,8 +667,7 @@ class MemoryStore:
             raise settled.error
         if scope is None:
             await self._heard(settled.events)
-        result: T = settled.result
-        return result
+        return cast(T, settled.result)
 
     def _published(self, events: builtins.list[Event]) -> None:
         for event in events:
@@ -672,12 +678,11 @@ class MemoryStore:
         if events:
             await self._hooks.delivered(events[-1].seq)
 
-    async def _read(self, read: Callable[[Reads], Any]) -> Any:
+    async def _read(self, read: Callable[[Reads], Awaitable[T]]) -> T:
         scope = self._transactions.current()
         return await (read(self._storage) if scope is None else scope.read(read))
 
-    async def _ledger(self) -> AsyncIterator[builtins.list[Row]]:
-        after = 0
+    async def _ledger(self, after: int = 0) -> AsyncIterator[builtins.list[Row]]:
         while rows := await self._storage.ledger(self._tenant, after, CHUNK):
             yield rows
             after = rows[-1].seq

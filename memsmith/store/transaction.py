@@ -7,7 +7,7 @@ or time out. Nested ones are savepoints, and hold the turn of the one they lie i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -99,7 +99,7 @@ class Scope:
             raise ClosedError("The transaction is over; start another one")
 
     @asynccontextmanager
-    async def nested(self) -> AsyncIterator[Scope]:
+    async def nested(self) -> AsyncGenerator[Scope, None]:
         """Open a savepoint; it keeps the turn until it ends."""
         async with self._turn:
             self._check_open()
@@ -168,7 +168,9 @@ class Transactions:
         return None if scopes is None else scopes.get(id(self))
 
     @asynccontextmanager
-    async def open(self, timeout: float, publish: Callable[[list[Event]], None]) -> AsyncIterator[Scope]:
+    async def open(
+        self, timeout: float, publish: Callable[[list[Event]], None]
+    ) -> AsyncGenerator[Scope, None]:
         """Open an outermost or a nested scope."""
         outer = self.current()
         if outer is not None:
@@ -194,7 +196,7 @@ class Transactions:
             let_go()
 
     @asynccontextmanager
-    async def _begun(self, timeout: float, let_go: Callable[[], None]) -> AsyncIterator[Scope]:
+    async def _begun(self, timeout: float, let_go: Callable[[], None]) -> AsyncGenerator[Scope, None]:
         begun = asyncio.ensure_future(self._backend.begin(self._tenant, self._clock))
         try:
             tx = await asyncio.shield(begun)

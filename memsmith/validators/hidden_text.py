@@ -75,7 +75,9 @@ def hidden_in(text: str) -> list[str]:
         return []
     # A flag is judged as a whole, its tags are not; only text with tags pays for the second look.
     if any("\U000e0020" <= character <= "\U000e007f" for character in found):
-        return hidden_in(bare) if (bare := _FLAG_OF_A_NATION.sub("\U0001f3f4", text)) != text else _names(found)
+        return (
+            hidden_in(bare) if (bare := _FLAG_OF_A_NATION.sub("\U0001f3f4", text)) != text else _names(found)
+        )
     return _names(found)
 
 

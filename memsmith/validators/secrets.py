@@ -9,7 +9,7 @@ those for formats that ordinary text can have by accident.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final, Literal, cast
@@ -71,30 +71,41 @@ class SecretScan(SyncValidator):
 
     def _clean(self, value: Any, path: Path, name: str, found: list[str]) -> Any:
         if isinstance(value, str):
-            return self._clean_text(value, Text(path, value), name, found)
+            cleaned, kinds = self._clean_text(value, name)
+            found.extend(_error(Text(path, cleaned), kind) for kind in kinds)
+            return cleaned
         if isinstance(value, list):
             items = enumerate(cast(Sequence[Any], value))
             return [self._clean(item, (*path, index), name, found) for index, item in items]
         if isinstance(value, dict):
-            cleaned: dict[str, Any] = {}
-            for key, item in cast(dict[str, Any], value).items():
-                # The path shows the key as cleaned: an error must not quote what it complains about.
-                clean_key = self._clean_text(key, Text(path, key, is_key=bool(path)), "", found)
-                label = _unused(clean_key, cleaned) if clean_key != key else key
-                cleaned[label] = self._clean(item, (*path, label), key, found)
-            return cleaned
+            return self._clean_object(cast(dict[str, Any], value), path, found)
         return value
 
-    def _clean_text(self, text: str, where: Text, name: str, found: list[str]) -> str:
+    def _clean_object(self, value: dict[str, Any], path: Path, found: list[str]) -> dict[str, Any]:
+        cleaned: dict[str, Any] = {}
+        for key, item in value.items():
+            label, kinds = self._clean_text(key, "")
+            if kinds:
+                # Paths show the key as cleaned, for an error must not quote what it complains about.
+                label = _unused(label, value, cleaned)
+                found.extend(_error(Text((*path, label), label, is_key=True), kind) for kind in kinds)
+            cleaned[label] = self._clean(item, (*path, label), key, found)
+        return cleaned
+
+    def _clean_text(self, text: str, name: str) -> tuple[str, list[str]]:
         if name and self._name.search(name) and _is_credential(text):
-            found.append(f"{where.place}: holds a secret ({NAMED})")
-            return _mark(NAMED)
+            return _mark(NAMED), [NAMED]
+        kinds: list[str] = []
         # Once more after each replacement, until nothing is found: what remains around one is text too.
         while spans := self._spans(text):
-            found.extend(f"{where.place}: holds a secret ({kind})" for _, _, kind in spans)
-            for start, end, kind in reversed(spans):
-                text = text[:start] + _mark(kind) + text[end:]
-        return text
+            pieces: list[str] = []
+            at = 0
+            for start, end, kind in spans:
+                pieces += (text[at:start], _mark(kind))
+                kinds.append(kind)
+                at = end
+            text = "".join((*pieces, text[at:]))
+        return text, kinds
 
     def _spans(self, text: str) -> list[Span]:
         spans: list[Span] = []
@@ -116,11 +127,15 @@ def _mark(kind: str) -> str:
     return f"[redacted: {kind}]"
 
 
-def _unused(label: str, taken: Iterable[str]) -> str:
-    number, free = 1, label
-    while free in taken:
-        number += 1
-        free = f"{label} {number}"
+def _error(where: Text, kind: str) -> str:
+    return f"{where.place}: holds a secret ({kind})"
+
+
+def _unused(label: str, *taken: Collection[str]) -> str:
+    """Return the label, numbered by its position where another key has it already."""
+    free, number = label, len(taken[-1]) + 1
+    while any(free in keys for keys in taken):
+        free, number = f"{label} {number}", number + 1
     return free
 
 
@@ -176,7 +191,7 @@ _MORE_NAMES: Final = (
     "access_?token", "auth_?token", "refresh_?token", "bearer_?token", "passphrase", "passcode",
 )  # fmt: skip
 
-_TAIL: Final = re.compile(r"[A-Za-z0-9_+/=~-]*")
+_TAIL: Final = re.compile(r"(?:(?<=[A-Za-z0-9_+/=~-])[A-Za-z0-9_+/=~-]+)?")
 """What may follow a token's minimal form: the pattern says how short it can be, not where it ends."""
 
 _STANDS_ALONE_BEFORE: Final = re.compile(r"(?:^|[^A-Za-z0-9]|\\[nrt])\Z")

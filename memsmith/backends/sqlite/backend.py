@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +42,7 @@ class _Connection(aiosqlite.Connection):
     """aiosqlite's connection with the one thing we need of it: a function run on its thread."""
 
     async def hop(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        result: T = await self._execute(work, self._conn)
+        result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]  # aiosqlite leaves it so
         return result
 
 
@@ -99,9 +99,11 @@ class SQLiteBackend(SQLiteReads):
 
     async def _connect(self) -> _Connection:
         # Patience is ours (tenacity): SQLite's own waits neither jitter nor see the lock file.
-        return await _Connection(
+        connection = _Connection(
             lambda: sqlite3.connect(self._path, isolation_level=None, timeout=0.05), iter_chunk_size=64
         )
+        await connection
+        return connection
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -266,7 +268,7 @@ class SQLiteBackend(SQLiteReads):
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def _transaction(connection: sqlite3.Connection) -> Generator[None, None, None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

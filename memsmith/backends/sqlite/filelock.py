@@ -2,22 +2,18 @@
 
 From 3.7.0 to 3.51.2 two connections that write or checkpoint at the same time can corrupt a WAL
 database (https://sqlite.org/wal.html#walresetbug). Where that SQLite is linked, all writes,
-checkpoints and closes of all processes take this lock first.
+checkpoints and closes of all processes take this lock first. It is an flock: Linux and macOS.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import time
 from typing import Final
 
 from memsmith.errors import StoreBusyError
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover  # Windows has no flock; the docs name it as unsupported there
-    fcntl = None  # type: ignore[assignment]
 
 FIXED: Final = (3, 51, 3)
 BACKPORTS: Final = {(3, 50): 7, (3, 44): 6}
@@ -51,7 +47,7 @@ class FileLock:
                     f"Another process held the database for more than {patience} s; try again"
                 )
             # Jittered polling: a blocking flock could neither time out nor be interrupted.
-            time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311
+            time.sleep(random.uniform(0.0002, 0.002))
 
     def _try(self) -> bool:
         try:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
+from operator import index
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -13,9 +15,10 @@ import orjson
 from memsmith._canonical import canonical
 from memsmith._clock import from_text, to_text
 from memsmith.backends._sql import load_queries
+from memsmith.errors import LedgerError
 from memsmith.ledger.entry import Row
 from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_of_row, tombstone_of
-from memsmith.protocols import MemoryQuery
+from memsmith.protocols import Memories, MemoryQuery, Rows, Tombstones
 from memsmith.types import Head, Memory, Outcome, Tombstone
 from memsmith.unit import Loaded, OutcomeKey, OutcomeRecord, Wants
 
@@ -23,6 +26,7 @@ T = TypeVar("T")
 
 SQL: Final = load_queries("memsmith.backends.sqlite")
 _NEWEST: Final = 2**62
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _JSON_TYPES: Final = {
     str: ("text", "text"),
     int: ("integer", "real"),
@@ -78,7 +82,25 @@ def _outcome(row: Any) -> OutcomeRecord:
 def head(connection: sqlite3.Connection, tenant: str) -> Head | None:
     """Return the head record."""
     row = connection.execute(SQL["head"], (tenant,)).fetchone()
-    return None if row is None else Head(row[0], row[1], from_text(row[2]))
+    try:
+        return None if row is None else Head(index(row[0]), row[1], from_text(row[2]))
+    except (TypeError, ValueError) as error:
+        raise LedgerError(f"The head record of tenant {tenant!r} was damaged: {error}") from error
+
+
+def ledger(connection: sqlite3.Connection, tenant: str, after: int, limit: int) -> list[Any]:
+    """Return ledger rows; text that is not UTF-8 comes with surrogates, for verification to stumble on."""
+    values = (tenant, after, limit)
+    try:
+        return connection.execute(SQL["ledger"], values).fetchall()
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):
+            raise
+    connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+    try:
+        return connection.execute(SQL["ledger"], values).fetchall()
+    finally:
+        connection.text_factory = str
 
 
 def compose(tenant: str, query: MemoryQuery) -> tuple[str, list[Any]]:
@@ -122,12 +144,12 @@ class SQLiteReads(ABC):
         row: Any = await self._hop(lambda c: c.execute(SQL["memory"], (tenant, memory_id)).fetchone())
         return None if row is None else memory_of_row(row)
 
-    async def list(self, tenant: str, query: MemoryQuery) -> list[Memory]:
+    async def list(self, tenant: str, query: MemoryQuery) -> Memories:
         statement, values = compose(tenant, query)
         rows = await self._hop(lambda c: c.execute(statement, values).fetchall())
         return [memory_of_row(row) for row in rows]
 
-    async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> list[Row]:
+    async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> Rows:
         bounds = (_NEWEST if before is None else before, limit)
         name, values = (
             ("audit", (tenant, *bounds))
@@ -137,19 +159,19 @@ class SQLiteReads(ABC):
         rows = await self._hop(lambda c: c.execute(SQL[name], values).fetchall())
         return [Row._make(row) for row in rows]
 
-    async def ledger(self, tenant: str, after: int, limit: int) -> list[Row]:
-        rows = await self._hop(lambda c: c.execute(SQL["ledger"], (tenant, after, limit)).fetchall())
+    async def ledger(self, tenant: str, after: int, limit: int) -> Rows:
+        rows = await self._hop(lambda connection: ledger(connection, tenant, after, limit))
         return [Row._make(row) for row in rows]
 
     async def head(self, tenant: str) -> Head | None:
         return await self._hop(lambda connection: head(connection, tenant))
 
-    async def tombstones(self, tenant: str, *, lifted: bool, after: str, limit: int) -> list[Tombstone]:
+    async def tombstones(self, tenant: str, *, lifted: bool, after: str, limit: int) -> Tombstones:
         rows = await self._hop(
             lambda c: c.execute(SQL["tombstones"], (tenant, after, lifted, limit)).fetchall()
         )
         return [_tombstone(row) for row in rows]
 
     async def outcome(self, tenant: str, key: OutcomeKey) -> OutcomeRecord | None:
-        loaded = await self._hop(lambda c: fetch(c, tenant, Wants(outcomes={key}), datetime.min))
+        loaded = await self._hop(lambda c: fetch(c, tenant, Wants(outcomes={key}), _NEVER))
         return next(iter(loaded.outcomes), None)
