@@ -97,8 +97,7 @@ def normalise(value: Any) -> Any:
         # Keys that differ only in case stay apart: folding must not drop one of them.
         return folded if len(folded) == len(original) else {k: normalise(v) for k, v in original.items()}
     if isinstance(value, list):
-        items: list[Any] = value
-        return [normalise(item) for item in items]
+        return [normalise(item) for item in cast(list[Any], value)]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
@@ -158,13 +157,13 @@ def _complaint(argument: str, value: Any, error: BaseException) -> Fault:
 def _first_fault(path: str, value: Any, depth: int) -> Fault | None:
     if depth > MAX_DEPTH:
         return path[:80], f"nesting of at most {MAX_DEPTH}", "a deeper or circular value"
-    check = _CHECKS.get(type(value))
+    kind: type[Any] = type(value)
+    check = _CHECKS.get(kind)
     if check is not None:
         return check(path, value)
     value = _plain(value)
     if isinstance(value, Mapping):
-        pairs: Mapping[Any, Any] = value
-        for key, item in pairs.items():
+        for key, item in cast(Mapping[Any, Any], value).items():
             if not isinstance(key, str):
                 return f"{path} key", "text", key
             fault = _text_fault(f"{path} key", key) or _first_fault(f"{path}.{key}", item, depth + 1)
@@ -172,8 +171,7 @@ def _first_fault(path: str, value: Any, depth: int) -> Fault | None:
                 return fault
         return None if isinstance(value, dict) else (path, "JSON data", cast(object, value))
     if isinstance(value, list | tuple):
-        items: Sequence[Any] = value
-        for index, item in enumerate(items):
+        for index, item in enumerate(cast(Sequence[Any], value)):
             fault = _first_fault(f"{path}[{index}]", item, depth + 1)
             if fault is not None:
                 return fault

@@ -382,11 +382,8 @@ class State:
         actor: str,
     ) -> None:
         to_status = memory.status
-        self._drafts.append(
-            Draft(
-                memory.id, action._value_, from_status._value_, to_status._value_, self.now_text, actor, payload
-            )
-        )  # fmt: skip
+        words = (action._value_, from_status._value_, to_status._value_)
+        self._drafts.append(Draft(memory.id, *words, self.now_text, actor, payload))
         self._events.append(Event(self.last_seq, memory.id, from_status, to_status, action))
 
     # -- driving ------------------------------------------------------------------------------

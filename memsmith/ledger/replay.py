@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from memsmith._clock import from_text
 from memsmith.errors import LedgerError
 from memsmith.ledger.entry import Row, payload_of
-from memsmith.ledger.record import MEMORY_COLUMNS, Record, memory_of, memory_record
+from memsmith.ledger.record import MEMORY_COLUMNS, Record, memory_record
 from memsmith.types import Memory, Tombstone
 
 _DEFAULTS: Final[Record] = {
@@ -80,7 +80,7 @@ class Replay:
     @property
     def memories(self) -> dict[str, Memory]:
         """Every memory by id, as its latest row left it."""
-        return {ident: memory_of(record) for ident, record in self._records.items()}
+        return {ident: _readable(ident, record) for ident, record in self._records.items()}
 
     @property
     def tombstones(self) -> dict[str, Tombstone]:

@@ -75,6 +75,8 @@ class ChainVerifier:
         self._recent: deque[tuple[int, str]] = deque([(0, GENESIS)], maxlen=REACH)
         self._withheld: dict[str, int] = {}
         self._beyond: list[int] = []
+        self._past: Row | None = None
+        self._seen = 0
         self._highest = 0
         self._bad_payload: int | None = None
         self._suspect: Row | None = None
@@ -94,6 +96,7 @@ class ChainVerifier:
     def feed(self, rows: Iterable[Row]) -> None:
         """Check the next rows. After a bad one the rest is only searched for what became of it."""
         for row in rows:
+            self._seen += 1
             if _is_number(row.seq):
                 self._highest = max(self._highest, row.seq)
             if self._suspect is not None:
@@ -121,6 +124,7 @@ class ChainVerifier:
 
     def _pass_by(self, row: Row) -> None:
         # An erasure under way destroys payloads below the head and is recorded above it.
+        self._past = self._past or row
         self._beyond.append(row.seq if _is_number(row.seq) else 0)
         if row.action == Action.ERASE.value:
             self._withheld.pop(row.memory_id, None)
@@ -128,8 +132,9 @@ class ChainVerifier:
     def _search(self, row: Row) -> None:
         if row is not self._suspect and self._following is None:
             self._following = row
-        if row.prev_hash == self._hash and self._is_whole(row, self._rows + 1):
-            self._rightful = self._rightful or row
+        at = self._rows + 1
+        if row.prev_hash == self._hash and self._is_whole(row, at):
+            self._rightful = row if self._rightful is None or row.seq == at else self._rightful
 
     def _is_whole(self, row: Row, seq: int | None = None) -> bool:
         """Tell whether a row's hash is its own, under its number or another."""
@@ -181,16 +186,17 @@ class ChainVerifier:
         if rightful.seq == at:
             seq = row.seq if _is_number(row.seq) else at
             return self._failed(seq, Fault.INSERTED, f"row {at}", f"a row numbered {row.seq} before it")
-        if self._highest <= covered and self._home(row) is not None:
+        if self._seen <= covered and self._home(row) is not None:
             return self._failed(at, Fault.REORDERED, f"row {at}", "a row from another place")
         return self._failed(at, Fault.INSERTED, f"row {at}", "a row put before it")
 
     def _put_between(self, row: Row, at: int) -> int | None:
         """Return the first stranger before `row`, where that is what keeps the row from its predecessor."""
-        for seq, known in self._recent:
-            if known == row.prev_hash and seq + 1 < at and self._is_whole(row, seq + 1):
-                return seq + 1
-        return None
+        places = {known: seq for seq, known in self._recent}
+        before = places.get(row.prev_hash)
+        if before is None or row.hash in places or not self._is_whole(row, before + 1):
+            return None
+        return before + 1 if before + 1 < at else None
 
     def _misnumbered(self, row: Row, at: int) -> Verification:
         if _is_number(row.seq) and row.seq > at:
@@ -224,8 +230,9 @@ class ChainVerifier:
     def _head_fault(self, later: Head | None, covered: int) -> Verification | None:
         """Compare with the head record a chain whose rows are all in order."""
         head = self._head
-        if uncovered := [seq for seq in self._beyond if not 0 < seq <= covered]:
-            first = max(uncovered[0], self._rows + 1)
+        uncovered = [seq for seq in self._beyond if not 0 < seq <= covered]
+        if uncovered and self._past is not None:
+            first = self._put_between(self._past, self._rows + 1) or max(uncovered[0], self._rows + 1)
             return self._failed(first, Fault.INSERTED, f"{covered} rows", "a row past the head record")
         if head is None:
             if self._rows and later is None:

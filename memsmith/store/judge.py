@@ -42,7 +42,7 @@ class Judge:
 def appoint(validator: ValidatorFn | ValidatorSpec) -> Judge:
     """Settle one entry of the validators list; a bare validator is wrapped."""
     entry: Any = validator
-    spec = entry if isinstance(entry, ValidatorSpec) else ValidatorSpec(entry)
+    spec = entry if isinstance(entry, ValidatorSpec) else ValidatorSpec(cast(ValidatorFn, entry))
     fn: Any = spec.fn
     name = cast(str, getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__)
     if not callable(fn):
@@ -52,7 +52,7 @@ def appoint(validator: ValidatorFn | ValidatorSpec) -> Judge:
     critical = getattr(fn, "critical", False) if spec.critical is None else spec.critical
     return Judge(
         name=name,
-        fn=fn,
+        fn=spec.fn,
         check=getattr(fn, "check", None),
         timeout=spec.timeout,
         critical=bool(critical),

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -261,7 +261,7 @@ def require_ids(ids: object) -> list[str]:
     """Return memory ids without repeats, in order."""
     if isinstance(ids, str) or not isinstance(ids, Sequence):
         raise ArgumentError("depends_on", "a list of memory ids", ids)
-    every: Sequence[object] = ids
+    every = cast(Sequence[object], ids)
     return list(dict.fromkeys(require_text("depends_on", ident) for ident in every))
 
 
