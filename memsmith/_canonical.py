@@ -123,9 +123,30 @@ def keyed_digest(secret: bytes, data: bytes) -> str:
     return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
 
 
-def value_digest(secret: bytes, kind: str, content: Any, discriminator: str = "") -> str:
-    """Return the keyed digest of a value as tombstones compare it."""
-    return keyed_digest(secret, canonical([kind, discriminator, normalise(content)]))
+def normal_form(content: Any, text: bytes) -> bytes:
+    """Return ``canonical(normalise(content))``, where `text` is ``canonical(content)``.
+
+    Most content is ASCII without odd spacing, escapes or whole floats: lower-casing its text folds
+    it all at once, and then at most the order of the keys is to be settled.
+    """
+    if text.isascii() and not any(mark in text for mark in _UNUSUAL):
+        lowered = text.lower()
+        if lowered == text:
+            return text
+        settled = canonical(orjson.loads(lowered))
+        # Keys that differ only in case would have become one, and the text shorter.
+        if len(settled) == len(lowered):
+            return settled
+    return canonical(normalise(content))
+
+
+_UNUSUAL: Final = (b"  ", b'" ', b' "', b"\\", b".0")
+"""White space that folding would change, escapes, and what may be a whole float."""
+
+
+def value_digest(secret: bytes, kind: str, normal: bytes, discriminator: str = "") -> str:
+    """Return the keyed digest of a value, given in its normal form, as tombstones compare it."""
+    return keyed_digest(secret, b'["%b","%b",%b]' % (kind.encode(), discriminator.encode(), normal))
 
 
 def _as_plain(value: Any) -> Any:
@@ -157,8 +178,7 @@ def _complaint(argument: str, value: Any, error: BaseException) -> Fault:
 def _first_fault(path: str, value: Any, depth: int) -> Fault | None:
     if depth > MAX_DEPTH:
         return path[:80], f"nesting of at most {MAX_DEPTH}", "a deeper or circular value"
-    kind: type[Any] = type(value)
-    check = _CHECKS.get(kind)
+    check = _CHECKS.get(type(value))  # pyright: ignore[reportUnknownArgumentType]  # any type may be asked for
     if check is not None:
         return check(path, value)
     value = _plain(value)

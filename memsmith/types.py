@@ -137,7 +137,7 @@ class AuditEntry:
     prev_hash: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """The proposal is a memory now (ACTIVE, or SUPERSEDED where it lands in the past)."""
 
@@ -145,7 +145,7 @@ class Accepted:
     memory: Memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PendingConfirmation:
     """The proposal waits for a person; `reasons` says why."""
 
@@ -154,7 +154,7 @@ class PendingConfirmation:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rejected:
     """The proposal was refused.
 

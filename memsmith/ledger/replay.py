@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from memsmith._clock import from_text
 from memsmith.errors import LedgerError
 from memsmith.ledger.entry import Row, payload_of
-from memsmith.ledger.record import MEMORY_COLUMNS, Record, memory_record
+from memsmith.ledger.record import MEMORY_COLUMNS, Record, memory_of, memory_record
 from memsmith.types import Memory, Tombstone
 
 _DEFAULTS: Final[Record] = {
@@ -92,3 +92,10 @@ def differing(replayed: Memory, stored: Memory) -> list[str]:
     """Return the names of the columns in which a stored memory differs from its replay."""
     ours, theirs = memory_record(replayed), memory_record(stored)
     return [name for name in MEMORY_COLUMNS if ours[name] != theirs[name]]
+
+
+def _readable(ident: str, record: Record) -> Memory:
+    try:
+        return memory_of(record)
+    except (LookupError, TypeError, ValueError) as error:
+        raise LedgerError(f"the ledger says of memory {ident} what no memory can be ({error!r})") from error

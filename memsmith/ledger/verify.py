@@ -74,8 +74,7 @@ class ChainVerifier:
         self._time = ""
         self._recent: deque[tuple[int, str]] = deque([(0, GENESIS)], maxlen=REACH)
         self._withheld: dict[str, int] = {}
-        self._beyond: list[int] = []
-        self._past: Row | None = None
+        self._past: list[Row] = []
         self._seen = 0
         self._highest = 0
         self._bad_payload: int | None = None
@@ -124,8 +123,7 @@ class ChainVerifier:
 
     def _pass_by(self, row: Row) -> None:
         # An erasure under way destroys payloads below the head and is recorded above it.
-        self._past = self._past or row
-        self._beyond.append(row.seq if _is_number(row.seq) else 0)
+        self._past.append(row)
         if row.action == Action.ERASE.value:
             self._withheld.pop(row.memory_id, None)
 
@@ -230,10 +228,12 @@ class ChainVerifier:
     def _head_fault(self, later: Head | None, covered: int) -> Verification | None:
         """Compare with the head record a chain whose rows are all in order."""
         head = self._head
-        uncovered = [seq for seq in self._beyond if not 0 < seq <= covered]
-        if uncovered and self._past is not None:
-            first = self._put_between(self._past, self._rows + 1) or max(uncovered[0], self._rows + 1)
-            return self._failed(first, Fault.INSERTED, f"{covered} rows", "a row past the head record")
+        strangers = [row for row in self._past if not (_is_number(row.seq) and row.seq <= covered)]
+        if strangers:
+            at = self._rows + 1
+            first = strangers[0].seq if _is_number(strangers[0].seq) else at
+            between = [seq for row in strangers if (seq := self._put_between(row, at)) is not None]
+            return self._failed(min([first, *between]), Fault.INSERTED, f"{covered} rows", "a row more")
         if head is None:
             if self._rows and later is None:
                 return self._failed(self._rows, Fault.MISSING, f"a head record of row {self._rows}", "none")

@@ -19,6 +19,8 @@ from memsmith._canonical import (
     encode_content,
     encode_json,
     keyed_digest,
+    normal_form,
+    normalise,
     optional_text,
     require_text,
     sha256_hex,
@@ -55,26 +57,23 @@ class Digester:
         self.secrets = tuple(secrets)
         self.current_id, self._current = self.secrets[0]
 
-    def value(self, kind: str, content: Any, session_id: str) -> str:
-        """Return the digest a new memory carries."""
-        return value_digest(self._current, kind, content, _discriminator(kind, session_id))
+    def value(self, kind: str, content: Any, text: bytes, session_id: str) -> str:
+        """Return the digest a new memory carries; `text` is the content's canonical JSON."""
+        extra = session_id if kind == EPISODE else ""
+        return value_digest(self._current, kind, normal_form(content, text), extra)
 
     def values(self, memory: Memory) -> list[str]:
         """Return the digests of a memory's value under all secrets, the current one first."""
         if len(self.secrets) == 1:
             return [memory.value_digest]
-        kind, content = memory.kind, memory.content
-        extra = _discriminator(kind, memory.session_id)
-        return [value_digest(secret, kind, content, extra) for _, secret in self.secrets]
+        normal = canonical(normalise(memory.content))
+        # What was said in one session is another turn in the next, even in the same words.
+        extra = memory.session_id if memory.kind == EPISODE else ""
+        return [value_digest(secret, memory.kind, normal, extra) for _, secret in self.secrets]
 
     def arguments(self, verb: str, arguments: object) -> str:
         """Return the digest that recognises a repeated call."""
         return keyed_digest(self._current, canonical([verb, arguments]))
-
-
-def _discriminator(kind: str, session_id: str) -> str:
-    # What was said in one session is another turn in the next, even in the same words.
-    return session_id if kind == EPISODE else ""
 
 
 @dataclass(slots=True)
@@ -98,7 +97,7 @@ class Prepared:
 
     def replace_content(self, content: Any, text: bytes, digester: Digester) -> None:
         """Take other content, as a validator or a revision hands it on."""
-        digest = digester.value(self.memory.kind, content, self.memory.session_id)
+        digest = digester.value(self.memory.kind, content, text, self.memory.session_id)
         changes = {"content": content, "content_hash": sha256_hex(text), "value_digest": digest}
         self.memory = self.memory.evolve(changes)
         self.text = text.decode()
@@ -163,7 +162,7 @@ def prepare(
             "version": 1,
             "seq": 0,
             "held_status": None,
-            "value_digest": digester.value(kind, content, session_id),
+            "value_digest": digester.value(kind, content, text, session_id),
         }
     )
     dedup = require_flag("dedup", item.dedup)

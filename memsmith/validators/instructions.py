@@ -24,7 +24,7 @@ class InstructionRule:
     r"""One kind of wording. `name` is what errors say.
 
     `pattern` is searched in folded text: NFKC, lower case, no invisible characters, single spaces,
-    line ends kept. A space in it stands for any gap between words, or none.
+    line ends kept but for empty lines. A space in it stands for any gap between words, or none.
     """
 
     name: str
@@ -158,8 +158,8 @@ def fold(text: str) -> str:
         text = "".join(c for c in text if unicodedata.category(c) not in {"Cf", "Mn"})
         text = unicodedata.normalize("NFKC", text)
     lines = (" ".join(line.split()) for line in text.casefold().splitlines())
-    return _SPACED.sub(lambda match: re.sub(r"[\W_]", "", match[0]), "\n".join(lines))
+    return _SPACED.sub(lambda match: re.sub(r"\W|_", "", match[0]), "\n".join(filter(None, lines)))
 
 
-_SPACED: Final = re.compile(r"\b\w(?:[ ._*-]\w\b){3,}")
+_SPACED: Final = re.compile(r"(?<![a-z0-9])[a-z0-9](?:[ ._*-][a-z0-9](?![a-z0-9])){3,}")
 """Letters set one by one: `i g n o r e`."""
