@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from memsmith._canonical import canonical
 from memsmith._clock import MICROSECOND, to_text
 from memsmith.errors import NotFoundError
 from memsmith.ledger.entry import GENESIS, Draft, Row, seal
@@ -124,23 +125,13 @@ class Unit(Generic[T]):
     size: int = 1
 
 
-class Event(NamedTuple):
-    """One transition, as hooks are told."""
-
-    seq: int
-    memory_id: str
-    from_status: MemoryStatus
-    to_status: MemoryStatus
-    action: Action
-
-
 @dataclass(slots=True)
 class Settled(Generic[T]):
-    """What became of one unit: a result with its events, or an error."""
+    """What became of one unit: a result with its ledger rows, or an error."""
 
     result: T | None = None
     error: Exception | None = None
-    events: Sequence[Event] = ()
+    rows: Sequence[Row] = ()
 
 
 @dataclass(slots=True)
@@ -187,7 +178,6 @@ class State:
         self._new_stones: dict[str, None] = {}
         self._new_outcomes: list[OutcomeRecord] = []
         self._drafts: list[Draft] = []
-        self._events: list[Event] = []
         self._undo: list[Callable[[], object]] = []
         self.now = head.time or _NEVER
         self.now_text = ""
@@ -336,7 +326,7 @@ class State:
     ) -> None:
         """Record what another ledger said about a memory to come; no hook hears of it."""
         self.last_seq += 1
-        self._drafts.append(Draft(memory_id, action, *statuses, self.now_text, "upgrade", payload))
+        self._drafts.append((memory_id, action, *statuses, self.now_text, "upgrade", canonical(payload)))
 
     def put_tombstone(self, stone: Tombstone) -> None:
         """Plant a tombstone, or replace it by its changed self."""
@@ -381,10 +371,8 @@ class State:
         payload: dict[str, Any],
         actor: str,
     ) -> None:
-        to_status = memory.status
-        words = (action._value_, from_status._value_, to_status._value_)
-        self._drafts.append(Draft(memory.id, *words, self.now_text, actor, payload))
-        self._events.append(Event(self.last_seq, memory.id, from_status, to_status, action))
+        words = (action._value_, from_status._value_, memory.status._value_)
+        self._drafts.append((memory.id, *words, self.now_text, actor, canonical(payload)))
 
     # -- driving ------------------------------------------------------------------------------
 
@@ -412,11 +400,6 @@ class State:
         self.now, self.now_text = now, to_text(now)
         self._undo.clear()
         self._inserted.clear()
-        self._events = []
-
-    def end(self) -> Sequence[Event]:
-        """Finish the unit and return its events."""
-        return self._events
 
     def revert(self, drafts: int) -> None:
         """Undo the unit, back to when the ledger had `drafts` new rows."""
@@ -466,6 +449,7 @@ def settle(
     if first:
         state.take(first, (yield first))
     settled: list[Settled[Any]] = []
+    spans: list[slice] = []
     last = head.time
     for unit in units:
         stamp = at or (now if last is None else max(now, last + MICROSECOND))
@@ -482,11 +466,15 @@ def settle(
                 settled.append(Settled(error=error))
                 break
             else:
-                settled.append(Settled(result, events=state.end()))
+                settled.append(Settled(result))
                 if state.drafts > before:
                     last = stamp
                 break
-    return Settlement(settled, state.seal(last))
+        spans.append(slice(before, state.drafts))
+    changes = state.seal(last)
+    for answer, span in zip(settled, spans, strict=True):
+        answer.rows = changes.rows[span]
+    return Settlement(settled, changes)
 
 
 def empty_head() -> Head:

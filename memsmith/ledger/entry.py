@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import orjson
 
-from memsmith._canonical import canonical
 from memsmith._clock import from_text
 from memsmith._ids import new_id
 from memsmith.errors import LedgerError
@@ -43,17 +41,11 @@ class Row(NamedTuple):
     hash: str
 
 
-@dataclass(slots=True)
-class Draft:
-    """A row that has happened but is not sealed into the chain yet."""
+Draft: TypeAlias = tuple[str, str, str, str, str, str, bytes]
+"""A row not sealed yet: memory id, action, from and to status, time, actor, canonical payload.
 
-    memory_id: str
-    action: str
-    from_status: str
-    to_status: str
-    time: str
-    actor: str
-    payload: dict[str, Any] = field(default_factory=dict[str, Any])
+A plain tuple of texts, because a batch holds thousands and the garbage collector skips such tuples.
+"""
 
 
 def payload_digest(salt: str, payload: str) -> str:
@@ -98,20 +90,18 @@ def seal(tenant: str, drafts: Sequence[Draft], count: int, prev_hash: str) -> li
     """Chain `drafts` behind the row numbered `count` whose hash is `prev_hash`."""
     rows: list[Row] = []
     salts = os.urandom(SALT_BYTES * len(drafts))
-    for offset, draft in enumerate(drafts):
-        salt = salts[offset * SALT_BYTES : (offset + 1) * SALT_BYTES]
-        payload = canonical(draft.payload)
+    for seq, draft in enumerate(drafts, count + 1):
+        memory_id, action, from_status, to_status, time, actor, payload = draft
+        salt = salts[(seq - count - 1) * SALT_BYTES : (seq - count) * SALT_BYTES]
         digest = sha256(salt + payload).hexdigest()
-        seq = count + offset + 1
         ident = new_id()
         hashed = _hash(
-            tenant, seq, ident, draft.memory_id, draft.action, draft.from_status, draft.to_status,
-            draft.time, draft.actor, digest, prev_hash,
-        )  # fmt: skip
+            tenant, seq, ident, memory_id, action, from_status, to_status, time, actor, digest, prev_hash
+        )
         rows.append(
             Row(
-                seq, ident, draft.memory_id, draft.action, draft.from_status, draft.to_status,
-                draft.time, draft.actor, payload.decode(), salt.hex(), digest, prev_hash, hashed,
+                seq, ident, memory_id, action, from_status, to_status, time, actor,
+                payload.decode(), salt.hex(), digest, prev_hash, hashed,
             )
         )  # fmt: skip
         prev_hash = hashed

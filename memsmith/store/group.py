@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from memsmith.errors import ClosedError, StoreBusyError
+from memsmith.ledger.entry import Row
 from memsmith.metrics import COMMIT_SECONDS, GROUP_SIZE
 from memsmith.protocols import Clock, Metrics, StorageBackend
-from memsmith.unit import Event, Settled, Unit
+from memsmith.unit import Settled, Unit
 
 MAX_UNITS: Final = 256
 
@@ -22,7 +23,7 @@ class GroupCommit:
     """Runs units in the order they come, many in one transaction.
 
     `writer` is held during each commit; a transaction that is held open holds it too. `publish` is
-    told the events of each commit, in ledger order.
+    told the ledger rows of each commit, in ledger order.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class GroupCommit:
         tenant: str,
         clock: Clock,
         metrics: Metrics,
-        publish: Callable[[list[Event]], None],
+        publish: Callable[[list[Row]], None],
         patience: float,
     ) -> None:
         self._backend = backend
@@ -106,7 +107,7 @@ class GroupCommit:
             return
         self._metrics.observe(COMMIT_SECONDS, time.perf_counter() - started)
         self._metrics.observe(GROUP_SIZE, len(group))
-        self._publish([event for answer in answers for event in answer.events])
+        self._publish([row for answer in answers for row in answer.rows])
         for (_, future), answer in zip(group, answers, strict=True):
             if not future.done():
                 future.set_result(answer)

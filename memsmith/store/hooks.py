@@ -7,9 +7,10 @@ import logging
 from collections import deque
 from contextvars import ContextVar
 
+from memsmith.ledger.entry import Row
 from memsmith.metrics import HOOK_ERRORS
 from memsmith.protocols import Metrics, TransitionHandler
-from memsmith.unit import Event
+from memsmith.types import MemoryStatus
 
 logger = logging.getLogger("memsmith")
 
@@ -22,7 +23,7 @@ class Dispatcher:
     def __init__(self, metrics: Metrics) -> None:
         self._hooks: list[TransitionHandler] = []
         self._metrics = metrics
-        self._events: deque[Event] = deque()
+        self._rows: deque[Row] = deque()
         self._delivered: dict[int, asyncio.Event] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -30,11 +31,11 @@ class Dispatcher:
         """Add a hook; it hears of what commits from now on."""
         self._hooks.append(hook)
 
-    def publish(self, events: list[Event]) -> None:
+    def publish(self, rows: list[Row]) -> None:
         """Queue the transitions of a commit."""
-        if not self._hooks or not events:
+        if not self._hooks or not rows:
             return
-        self._events.extend(events)
+        self._rows.extend(rows)
         if self._task is None:
             self._task = asyncio.create_task(self._dispatch(), name="memsmith hooks")
 
@@ -45,20 +46,20 @@ class Dispatcher:
         """
         if self._task is None or _inside.get():
             return
-        if not any(event.seq == seq for event in self._events) and seq not in self._delivered:
+        if not any(row.seq == seq for row in self._rows) and seq not in self._delivered:
             return
         await self._delivered.setdefault(seq, asyncio.Event()).wait()
 
     async def _dispatch(self) -> None:
         _inside.set(True)
         try:
-            while self._events:
-                event = self._events[0]
-                done = self._delivered.setdefault(event.seq, asyncio.Event())
+            while self._rows:
+                row = self._rows[0]
+                done = self._delivered.setdefault(row.seq, asyncio.Event())
                 for hook in tuple(self._hooks):
-                    await self._call(hook, event)
-                self._events.popleft()
-                del self._delivered[event.seq]
+                    await self._call(hook, row)
+                self._rows.popleft()
+                del self._delivered[row.seq]
                 done.set()
         finally:
             self._task = None
@@ -66,14 +67,14 @@ class Dispatcher:
                 waiter.set()
             self._delivered.clear()
 
-    async def _call(self, hook: TransitionHandler, event: Event) -> None:
+    async def _call(self, hook: TransitionHandler, row: Row) -> None:
         try:
-            await hook(event.memory_id, event.from_status, event.to_status)
+            await hook(row.memory_id, MemoryStatus(row.from_status), MemoryStatus(row.to_status))
         except Exception:
             self._metrics.count(HOOK_ERRORS)
             logger.exception(
                 "Hook %r raised for memory %s: %s -> %s",
-                hook, event.memory_id, event.from_status.value, event.to_status.value,
+                hook, row.memory_id, row.from_status, row.to_status,
             )  # fmt: skip
 
     async def close(self) -> None:

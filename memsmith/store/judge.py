@@ -166,11 +166,10 @@ class Bench:
         errors = result.errors or [f"{judge.name} failed"]
         if result.withhold and not item.withhold:
             # Other validators' words may quote what must not be kept.
-            item.errors.clear()
+            item.errors = tuple(errors)
             item.withhold = True
-            item.errors.extend(errors)
         elif result.withhold or not item.withhold:
-            item.errors.extend(errors)
+            item.errors += tuple(errors)
         if judge.critical if result.critical is None else result.critical:
             item.refuse = True
         if result.tombstone:
@@ -187,7 +186,7 @@ class Bench:
                 )
                 item.ttl = None
         except MemsmithError as error:
-            item.errors.append(f"{judge.name} handed on something unusable: {error}")
+            item.errors += (f"{judge.name} handed on something unusable: {error}",)
 
 
 def _checked(judge: Judge, result: object) -> ValidationResult:

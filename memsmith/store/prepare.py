@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
@@ -62,14 +62,14 @@ class Digester:
         extra = session_id if kind == EPISODE else ""
         return value_digest(self._current, kind, normal_form(content, text), extra)
 
-    def values(self, memory: Memory) -> list[str]:
+    def values(self, memory: Memory) -> tuple[str, ...]:
         """Return the digests of a memory's value under all secrets, the current one first."""
         if len(self.secrets) == 1:
-            return [memory.value_digest]
+            return (memory.value_digest,)
         normal = canonical(normalise(memory.content))
         # What was said in one session is another turn in the next, even in the same words.
         extra = memory.session_id if memory.kind == EPISODE else ""
-        return [value_digest(secret, memory.kind, normal, extra) for _, secret in self.secrets]
+        return tuple(value_digest(secret, memory.kind, normal, extra) for _, secret in self.secrets)
 
     def arguments(self, verb: str, arguments: object) -> str:
         """Return the digest that recognises a repeated call."""
@@ -86,11 +86,11 @@ class Prepared:
     dedup: bool
     ttl: timedelta | None
     asserted_from: bool
-    digests: list[str]
+    digests: tuple[str, ...]
     """Of the value, under every secret of the store."""
     idempotency_key: str | None = None
     arguments: str = ""
-    errors: list[str] = field(default_factory=list[str])
+    errors: tuple[str, ...] = ()
     refuse: bool = False
     tombstone: bool = False
     withhold: bool = False

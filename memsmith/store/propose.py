@@ -97,7 +97,7 @@ def _decide(state: State, item: Prepared, rules: Rules) -> ProposalResult:
 
 
 def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> ProposalResult:
-    errors = item.errors + held if held else item.errors
+    errors = [*item.errors, *held]
     payload: dict[str, Any] = {"errors": errors} if errors else {}
     if item.refuse:
         payload["code"] = "validation"

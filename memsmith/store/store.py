@@ -6,6 +6,7 @@ import asyncio
 import builtins
 import logging
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -71,7 +72,7 @@ from memsmith.types import (
     ProposalResult,
     Tombstone,
 )
-from memsmith.unit import Event, State, Unit, Wants
+from memsmith.unit import State, Unit, Wants
 
 T = TypeVar("T")
 logger = logging.getLogger("memsmith")
@@ -274,8 +275,8 @@ class MemoryStore:
                 ],
             )
         results = await self._run(decide, wants, size=len(prepared))
-        for result in results:
-            self._metrics.count(PROPOSALS, outcome=code_of(result))
+        for outcome, times in Counter(map(code_of, results)).items():
+            self._metrics.count(PROPOSALS, times, outcome=outcome)
         return results
 
     async def confirm(
@@ -440,7 +441,7 @@ class MemoryStore:
         async with self._transactions.open(timeout, self._published) as scope:
             yield self
         if self._transactions.current() is None:
-            await self._heard(scope.events)
+            await self._heard(scope.rows)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -666,17 +667,17 @@ class MemoryStore:
         if settled.error is not None:
             raise settled.error
         if scope is None:
-            await self._heard(settled.events)
+            await self._heard(settled.rows)
         return cast(T, settled.result)
 
-    def _published(self, events: builtins.list[Event]) -> None:
-        for event in events:
-            self._metrics.count(TRANSITIONS, action=event.action.value)
-        self._hooks.publish(events)
+    def _published(self, rows: builtins.list[Row]) -> None:
+        for action, times in Counter(row.action for row in rows).items():
+            self._metrics.count(TRANSITIONS, times, action=action)
+        self._hooks.publish(rows)
 
-    async def _heard(self, events: Sequence[Event]) -> None:
-        if events:
-            await self._hooks.delivered(events[-1].seq)
+    async def _heard(self, rows: Sequence[Row]) -> None:
+        if rows:
+            await self._hooks.delivered(rows[-1].seq)
 
     async def _read(self, read: Callable[[Reads], Awaitable[T]]) -> T:
         scope = self._transactions.current()

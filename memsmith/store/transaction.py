@@ -13,9 +13,10 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from memsmith.errors import ClosedError, TransactionTimeoutError
+from memsmith.ledger.entry import Row
 from memsmith.protocols import Clock, StorageBackend, Transaction
 from memsmith.store.group import GroupCommit
-from memsmith.unit import Event, Settled, Unit
+from memsmith.unit import Settled, Unit
 
 T = TypeVar("T")
 
@@ -58,14 +59,14 @@ class Scope:
         self._root = root
         self._turn = asyncio.Lock()
         self._closed = False
-        self.events: list[Event] = []
+        self.rows: list[Row] = []
 
     async def run(self, unit: Unit[Any], clock: Clock) -> Settled[Any]:
         """Decide and write one unit inside the transaction; the result is provisional until exit."""
 
         async def step(tx: Transaction) -> Settled[Any]:
             settled = await tx.run(unit, clock())
-            self.events.extend(settled.events)
+            self.rows.extend(settled.rows)
             return settled
 
         return await self._hop(step)
@@ -84,7 +85,7 @@ class Scope:
                 self._check_open()
                 return await step(self._root.tx)
 
-        # A cancelled caller must not tear a step in two, nor lose its events if the block goes on.
+        # A cancelled caller must not tear a step in two, nor lose its rows if the block goes on.
         task = asyncio.ensure_future(guarded())
         self._root.running.add(task)
         task.add_done_callback(self._root.settled)
@@ -121,7 +122,7 @@ class Scope:
                     self._check_open()
             elif kept:
                 await self._root.tx.release()
-                self.events.extend(inner.events)
+                self.rows.extend(inner.rows)
             else:
                 await self._root.tx.rollback_to()
 
@@ -168,9 +169,7 @@ class Transactions:
         return None if scopes is None else scopes.get(id(self))
 
     @asynccontextmanager
-    async def open(
-        self, timeout: float, publish: Callable[[list[Event]], None]
-    ) -> AsyncGenerator[Scope, None]:
+    async def open(self, timeout: float, publish: Callable[[list[Row]], None]) -> AsyncGenerator[Scope, None]:
         """Open an outermost or a nested scope."""
         outer = self.current()
         if outer is not None:
@@ -191,7 +190,7 @@ class Transactions:
             async with self._begun(timeout, let_go) as scope:
                 with self._entered(scope):
                     yield scope
-            publish(scope.events)
+            publish(scope.rows)
         finally:
             let_go()
 
