@@ -48,7 +48,7 @@ def encode_json(argument: str, value: Any, max_bytes: int = MAX_CONTENT_BYTES) -
         raise ContentTooLargeError(argument, f"at most {max_bytes} bytes of JSON", f"{len(data)} bytes")
     # NaN and infinities are written as null, and NUL as an escape: only where those bytes, or
     # enough brackets for the depth limit, appear is the data worth a walk in Python.
-    if b"null" in data or b"\\u0000" in data or data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+    if b"null" in data or b"\\u0" in data or data.count(b"[") + data.count(b"{") > MAX_DEPTH:
         found = _first_fault(argument, _plain(value), 0)
         if found is not None:
             raise InvalidContentError(*found)
@@ -117,10 +117,10 @@ _fold_key = lru_cache(maxsize=1024)(_fold)
 """Keys of content are few and repeat; values are neither."""
 
 
-def keyed_digest(secret: bytes, data: bytes) -> str:
-    """Return the keyed BLAKE2b (RFC 7693, 32 bytes) of `data` in hex: a MAC at a third of HMAC's cost."""
+def keyed_hash(secret: bytes) -> hashlib.blake2b:
+    """Return a keyed BLAKE2b (RFC 7693, 32 bytes) to copy and update: a MAC cheaper than HMAC."""
     key = secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.sha256(secret).digest()
-    return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
+    return hashlib.blake2b(key=key, digest_size=32)
 
 
 def normal_form(content: Any, text: bytes) -> bytes:
@@ -129,7 +129,9 @@ def normal_form(content: Any, text: bytes) -> bytes:
     Most content is ASCII without odd spacing, escapes or whole floats: lower-casing its text folds
     it all at once, and then at most the order of the keys is to be settled.
     """
-    if text.isascii() and not any(mark in text for mark in _UNUSUAL):
+    # What folding would change beside case: white space, escapes, and what may be a whole float.
+    unusual = b"\\" in text or b"  " in text or b'" ' in text or b' "' in text or b".0" in text
+    if not unusual and text.isascii():
         lowered = text.lower()
         if lowered == text:
             return text
@@ -138,15 +140,6 @@ def normal_form(content: Any, text: bytes) -> bytes:
         if len(settled) == len(lowered):
             return settled
     return canonical(normalise(content))
-
-
-_UNUSUAL: Final = (b"  ", b'" ', b' "', b"\\", b".0")
-"""White space that folding would change, escapes, and what may be a whole float."""
-
-
-def value_digest(secret: bytes, kind: str, normal: bytes, discriminator: str = "") -> str:
-    """Return the keyed digest of a value, given in its normal form, as tombstones compare it."""
-    return keyed_digest(secret, b'["%b","%b",%b]' % (kind.encode(), discriminator.encode(), normal))
 
 
 def _as_plain(value: Any) -> Any:

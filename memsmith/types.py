@@ -112,12 +112,16 @@ class Memory:
 def memory_from(fields: dict[str, Any]) -> Memory:
     """Build a Memory that takes over a complete dictionary of its fields.
 
-    Filling the instance dictionary at once skips 28 guarded attribute writes, a third of what a
-    batch of proposals would cost.
+    Taking the dictionary as it is skips 31 guarded attribute writes, a third of what a batch of
+    proposals would cost.
     """
-    memory = object.__new__(Memory)
-    memory.__dict__.update(fields)
+    memory = _new(Memory)
+    _set(memory, "__dict__", fields)
     return memory
+
+
+_new: Final = object.__new__
+_set: Final = object.__setattr__
 
 
 @dataclass(frozen=True)

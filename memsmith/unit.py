@@ -30,6 +30,8 @@ from memsmith.types import LIVE, Head, Memory, MemoryStatus, Outcome, Tombstone
 T = TypeVar("T")
 K = TypeVar("K")
 
+Columns: TypeAlias = tuple[Any, ...]
+
 Index: TypeAlias = dict[K, tuple[str, ...]]
 """Ids by something; tuples, because a batch makes thousands that the collector need not visit."""
 
@@ -136,9 +138,12 @@ class Settled(Generic[T]):
 
 @dataclass(slots=True)
 class Changes:
-    """What a backend writes, in this order; `head` is the new head record."""
+    """What a backend writes, in this order; `head` is the new head record.
 
-    inserted: list[tuple[Memory, Record]]
+    New memories come with their columns in stored form, in the order of MEMORY_COLUMNS.
+    """
+
+    inserted: list[tuple[Memory, Columns]]
     updated: list[Memory]
     rows: list[Row]
     tombstones: list[Tombstone]
@@ -172,7 +177,7 @@ class State:
         self._blocks: Index[str] = {}
         self._outcomes: dict[OutcomeKey, OutcomeRecord] = {}
         self._due: list[str] = []
-        self._records: dict[str, Record] = {}
+        self._columns: dict[str, Columns] = {}
         self._inserted: list[str] = []
         self._touched: dict[str, None] = {}
         self._new_stones: dict[str, None] = {}
@@ -209,7 +214,8 @@ class State:
         """Return the live memories whose normalised value has this digest."""
         if digest not in self._seen.values:
             raise NeedMore(Wants(values={digest}))
-        return [m for m in self._gather(self._by_value, digest) if m.value_digest == digest]
+        found = self._gather(self._by_value, digest)
+        return [m for m in found if m.value_digest == digest] if found else found
 
     def live_on(self, slot: Slot) -> list[Memory]:
         """Return the live memories on a chain."""
@@ -218,7 +224,8 @@ class State:
         return self._gather(self._by_slot, slot)
 
     def _gather(self, index: Index[Any], key: object) -> list[Memory]:
-        return [m for m in map(self._memories.__getitem__, index.get(key, ())) if m.status in LIVE]
+        ids = index.get(key)
+        return [m for m in map(self._memories.__getitem__, ids) if m.status in LIVE] if ids else []
 
     def blocks(self, digests: Iterable[str]) -> list[Tombstone]:
         """Return the standing tombstones with one of these digests."""
@@ -227,7 +234,7 @@ class State:
             if digest not in self._seen.blocks:
                 raise NeedMore(Wants(blocks=set(digests)))
             found += [self._stones[i] for i in self._blocks.get(digest, ())]
-        return [stone for stone in found if stone.lifted_at is None]
+        return [stone for stone in found if stone.lifted_at is None] if found else found
 
     def tombstone(self, ident: str) -> Tombstone:
         """Return a tombstone or raise NotFoundError."""
@@ -277,7 +284,7 @@ class State:
         payload["set"] = _inserted_fields(record, self.now_text)
         self._log(memory, action, _PROPOSED, payload, memory.actor)
         self._memories[memory.id] = memory
-        self._records[memory.id] = record
+        self._columns[memory.id] = tuple(record.values())
         self._inserted.append(memory.id)
         self._index(memory)
         return memory
@@ -304,10 +311,10 @@ class State:
         ident = memory.id
         self._memories[ident] = changed
         self._undo.append(lambda: self._memories.__setitem__(ident, memory))
-        if ident in self._records:
-            before = self._records[ident]
-            self._records[ident] = memory_record(changed)
-            self._undo.append(lambda: self._records.__setitem__(ident, before))
+        if ident in self._columns:
+            before = self._columns[ident]
+            self._columns[ident] = tuple(memory_record(changed).values())
+            self._undo.append(lambda: self._columns.__setitem__(ident, before))
         elif ident not in self._touched:
             self._touched[ident] = None
             self._undo.append(lambda: self._touched.pop(ident))
@@ -352,6 +359,9 @@ class State:
 
     def _index(self, memory: Memory) -> None:
         """Make a memory findable by value, chain and dependency for the units that follow."""
+        if memory.key is None and not memory.depends_on:
+            _add(self._by_value, memory.value_digest, memory.id)
+            return
         for index, key in self._places(memory):
             _add(index, key, memory.id)
 
@@ -408,7 +418,7 @@ class State:
         self._undo.clear()
         for memory_id in self._inserted:
             memory = self._memories.pop(memory_id)
-            del self._records[memory_id]
+            del self._columns[memory_id]
             for index, key in self._places(memory):
                 _drop(index, key, memory_id)
         self._inserted.clear()
@@ -425,7 +435,7 @@ class State:
         rows = seal(self.tenant, self._drafts, self._head.count, self._head.hash)
         head = Head(rows[-1].seq, rows[-1].hash, last) if rows else self._head
         return Changes(
-            inserted=[(self._memories[i], record) for i, record in self._records.items()],
+            inserted=[(self._memories[i], columns) for i, columns in self._columns.items()],
             updated=[self._memories[i] for i in self._touched],
             rows=rows,
             tombstones=[self._stones[i] for i in self._new_stones],

@@ -34,7 +34,7 @@ _EMPTY_MAP: Final = "{}"
 
 
 def memory_record(memory: Memory, text: str | None = None) -> Record:
-    """Return the memory's columns in stored form; confidence stays a float.
+    """Return the memory's columns in stored form, in the order of MEMORY_COLUMNS; confidence stays a float.
 
     `text` is the content as canonical JSON, where the caller has it.
     """

@@ -5,6 +5,7 @@ Everything refused here is an ArgumentError (a ValueError); nothing was written.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +19,12 @@ from memsmith._canonical import (
     canonical,
     encode_content,
     encode_json,
-    keyed_digest,
+    keyed_hash,
     normal_form,
     normalise,
     optional_text,
     require_text,
     sha256_hex,
-    value_digest,
 )
 from memsmith._clock import require_aware, to_text
 from memsmith._ids import new_id
@@ -55,25 +55,43 @@ class Digester:
 
     def __init__(self, secrets: Sequence[tuple[str, bytes]]) -> None:
         self.secrets = tuple(secrets)
-        self.current_id, self._current = self.secrets[0]
+        self.current_id = self.secrets[0][0]
+        self._keyed = [keyed_hash(secret) for _, secret in self.secrets]
+        # Most values are facts: their hash, begun once, is copied for each.
+        self._facts = [_begun(keyed, FACT, "") for keyed in self._keyed]
 
     def value(self, kind: str, content: Any, text: bytes, session_id: str) -> str:
         """Return the digest a new memory carries; `text` is the content's canonical JSON."""
-        extra = session_id if kind == EPISODE else ""
-        return value_digest(self._current, kind, normal_form(content, text), extra)
+        return self._digest(0, kind, session_id, normal_form(content, text))
 
     def values(self, memory: Memory) -> tuple[str, ...]:
         """Return the digests of a memory's value under all secrets, the current one first."""
         if len(self.secrets) == 1:
             return (memory.value_digest,)
         normal = canonical(normalise(memory.content))
-        # What was said in one session is another turn in the next, even in the same words.
-        extra = memory.session_id if memory.kind == EPISODE else ""
-        return tuple(value_digest(secret, memory.kind, normal, extra) for _, secret in self.secrets)
+        every = range(len(self.secrets))
+        return tuple(self._digest(which, memory.kind, memory.session_id, normal) for which in every)
+
+    def _digest(self, which: int, kind: str, session_id: str, normal: bytes) -> str:
+        if kind == FACT:
+            digest = self._facts[which].copy()
+        else:
+            # What was said in one session is another turn in the next, even in the same words.
+            digest = _begun(self._keyed[which], kind, session_id if kind == EPISODE else "")
+        digest.update(normal)
+        return digest.hexdigest()
 
     def arguments(self, verb: str, arguments: object) -> str:
         """Return the digest that recognises a repeated call."""
-        return keyed_digest(self._current, canonical([verb, arguments]))
+        digest = self._keyed[0].copy()
+        digest.update(canonical([verb, arguments]))
+        return digest.hexdigest()
+
+
+def _begun(keyed: hashlib.blake2b, kind: str, discriminator: str) -> hashlib.blake2b:
+    digest = keyed.copy()
+    digest.update(canonical([kind, discriminator]))
+    return digest
 
 
 @dataclass(slots=True)

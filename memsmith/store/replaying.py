@@ -77,7 +77,7 @@ def restored(rows: Sequence[Row], memories: Iterable[Memory], stones: Iterable[T
     """Return rows to be written verbatim."""
     head = Head(rows[-1].seq, rows[-1].hash, from_text(rows[-1].time)) if rows else empty_head()
     return Changes(
-        inserted=[(m, memory_record(m)) for m in memories],
+        inserted=[(m, tuple(memory_record(m).values())) for m in memories],
         updated=[],
         rows=list(rows),
         tombstones=list(stones),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from memsmith._canonical import canonical
 from memsmith._clock import to_text
@@ -23,24 +25,42 @@ def settle_and_write(
 ) -> list[Settled[Any]]:
     """Let units decide on what is stored and write what came of it; the caller commits."""
     steps = settle(tenant, units, head(connection, tenant) or empty_head(), now, at=at)
-    try:
-        wants = next(steps)
-        while True:
-            wants = steps.send(fetch(connection, tenant, wants, at or now))
-    except StopIteration as done:
-        settlement = done.value
-    write(connection, tenant, settlement.changes)
+    with _collector_paused(sum(unit.size for unit in units) >= BATCH):
+        try:
+            wants = next(steps)
+            while True:
+                wants = steps.send(fetch(connection, tenant, wants, at or now))
+        except StopIteration as done:
+            settlement = done.value
+        write(connection, tenant, settlement.changes)
     settled: list[Settled[Any]] = settlement.settled
     return settled
+
+
+BATCH: Final = 500
+"""From how many proposals on the garbage collector is paused while they are decided and written."""
+
+
+@contextmanager
+def _collector_paused(pause: bool) -> Generator[None, None, None]:
+    """Keep the collector from looking through a batch's objects, all of which live on, time and again.
+
+    That was a quarter of the time spent deciding 10,000 proposals.
+    """
+    paused = pause and gc.isenabled()
+    if paused:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def write(connection: sqlite3.Connection, tenant: str, changes: Changes) -> None:
     """Write changes with one statement per table and kind of change."""
     if changes.inserted:
-        # Records list their columns in the order of MEMORY_COLUMNS, which a test holds them to.
-        connection.executemany(
-            SQL["insert_memory"], [tuple(record.values()) for _, record in changes.inserted]
-        )
+        connection.executemany(SQL["insert_memory"], [columns for _, columns in changes.inserted])
         links = [(tenant, parent, m.id) for m, _ in changes.inserted for parent in m.depends_on]
         if links:
             connection.executemany(SQL["insert_dependency"], links)

@@ -168,7 +168,7 @@ def test_an_absent_field_is_recorded_as_absent() -> None:
 
 def _inserted() -> Row:
     record = memory_record(replace(MEMORY, status=MemoryStatus.ACTIVE))
-    for name in ("tenant", "id", "status", "seq", "version"):
+    for name in ("tenant", "id", "status", "seq", "version", "created_at", "updated_at"):
         del record[name]
     return _row({"set": record | {"confidence": repr(record["confidence"])}})
 
@@ -182,6 +182,14 @@ def test_a_replayed_memory_differs_by_the_columns_edited_behind_its_back() -> No
     replayed = _replayed(_inserted()).memories["m1"]
     stored = replace(MEMORY, status=MemoryStatus.ACTIVE, content="else", confidence=0.1)
     assert differing(replayed, stored) == ["content", "confidence"]
+
+
+def test_a_later_row_changes_what_it_names_and_counts_the_version() -> None:
+    before = _replayed(_inserted()).memories["m1"]
+    later = _row({"set": {"confidence": "0.95"}})._replace(seq=2, time="2026-03-02T09:30:00.000000Z")
+    after = _replayed(_inserted(), later).memories["m1"]
+    assert differing(before, after) == ["confidence", "updated_at", "version", "seq"]
+    assert (after.confidence, after.version, after.seq) == (0.95, 2, 2)
 
 
 def test_a_tombstone_is_planted_counted_and_lifted_by_the_ledger() -> None:
