@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROPOSALS: Final = "memsmith_proposals_total"
 TRANSITIONS: Final = "memsmith_transitions_total"
-RETRIES: Final = "memsmith_retries_total"
+BUSY: Final = "memsmith_busy_total"
 HOOK_ERRORS: Final = "memsmith_hook_errors_total"
 VALIDATOR_SECONDS: Final = "memsmith_validator_seconds"
 COMMIT_SECONDS: Final = "memsmith_commit_seconds"
@@ -41,7 +41,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
     {
         PROPOSALS: Metric("counter", "Proposals decided, by outcome.", ("outcome",)),
         TRANSITIONS: Metric("counter", "Transitions recorded, by action.", ("action",)),
-        RETRIES: Metric("counter", "Commits tried again because the storage was busy."),
+        BUSY: Metric("counter", "Commits given up because the storage stayed busy."),
         HOOK_ERRORS: Metric("counter", "Hooks that raised."),
         VALIDATOR_SECONDS: Metric(
             "histogram",

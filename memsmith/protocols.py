@@ -145,6 +145,10 @@ class Reads(Protocol):
         """Return tombstones with an id above `after`, in id order; lifted ones only if asked."""
         ...
 
+    async def outcome(self, tenant: str, key: OutcomeKey) -> OutcomeRecord | None:
+        """Return what an earlier call left under an idempotency key, or None."""
+        ...
+
 
 class Transaction(Reads, Protocol):
     """A write transaction held open over several calls. Reads see its own uncommitted writes."""
@@ -210,10 +214,6 @@ class StorageBackend(Reads, Protocol):
 
         False when the id was there already.
         """
-        ...
-
-    async def outcome(self, tenant: str, key: OutcomeKey) -> OutcomeRecord | None:
-        """Return what an earlier call left under an idempotency key, or None."""
         ...
 
     async def restore(self, tenant: str, changes: Changes) -> None:

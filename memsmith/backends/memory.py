@@ -157,6 +157,9 @@ class _Reading(ABC):
         stones = sorted(self._data(tenant).tombstones.values(), key=lambda t: t.id)
         return [t for t in stones if t.id > after and (lifted or t.lifted_at is None)][:limit]
 
+    async def outcome(self, tenant: str, key: OutcomeKey) -> OutcomeRecord | None:
+        return self._data(tenant).outcomes.get(key)
+
 
 class MemoryBackend(_Reading):
     """Holds everything in dictionaries for as long as the object lives."""
@@ -203,9 +206,6 @@ class MemoryBackend(_Reading):
             return False
         self._secrets[secret_id] = secret or b""
         return True
-
-    async def outcome(self, tenant: str, key: OutcomeKey) -> OutcomeRecord | None:
-        return self._data(tenant).outcomes.get(key)
 
     async def restore(self, tenant: str, changes: Changes) -> None:
         async with self._writer:

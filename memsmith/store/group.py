@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from memsmith.errors import ClosedError, StoreBusyError
 from memsmith.ledger.entry import Row
-from memsmith.metrics import COMMIT_SECONDS, GROUP_SIZE
+from memsmith.metrics import BUSY, COMMIT_SECONDS, GROUP_SIZE
 from memsmith.protocols import Clock, Metrics, StorageBackend
 from memsmith.unit import Settled, Unit
 
@@ -103,6 +103,8 @@ class GroupCommit:
         try:
             answers = await self._backend.commit(self._tenant, [unit for unit, _ in group], self._clock)
         except Exception as error:  # handed to every caller of the group
+            if isinstance(error, StoreBusyError):
+                self._metrics.count(BUSY)
             self._answer_all(group, error)
             return
         self._metrics.observe(COMMIT_SECONDS, time.perf_counter() - started)

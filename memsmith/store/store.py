@@ -19,6 +19,7 @@ from memsmith.errors import (
     ArgumentError,
     ClosedError,
     LedgerError,
+    LifetimeError,
     NotFoundError,
     TombstonedError,
     TransactionTimeoutError,
@@ -185,6 +186,8 @@ class MemoryStore:
         self._check_place()
         if self._closed:
             return
+        if self._transactions.current() is not None:
+            raise LifetimeError("Close the store after its transaction, not inside it")
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -517,7 +520,7 @@ class MemoryStore:
         """Tell a caller that lost its answer what became of the call; None if it never happened."""
         self._enter()
         key = (require_actor(actor), verb, require_text("idempotency_key", idempotency_key))
-        record = await self._storage.outcome(self._tenant, key)
+        record = await self._read(lambda reads: reads.outcome(self._tenant, key))
         return None if record is None else record.outcome
 
     async def verify(self) -> Verification:

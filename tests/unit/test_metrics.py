@@ -9,12 +9,12 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from memsmith.errors import ArgumentError, MissingExtraError
 from memsmith.metrics import (
+    BUSY,
     COMMIT_SECONDS,
     GROUP_SIZE,
     HOOK_ERRORS,
     METRICS,
     PROPOSALS,
-    RETRIES,
     TRANSITIONS,
     VALIDATOR_SECONDS,
     NullMetrics,
@@ -34,13 +34,13 @@ def test_counters_are_exposed_with_their_labels() -> None:
     metrics.count(PROPOSALS, 2, outcome="rejected")
     metrics.count(TRANSITIONS, action="confirmed")
     metrics.count(HOOK_ERRORS)
-    metrics.count(RETRIES, 3)
+    metrics.count(BUSY, 3)
     lines = exposed(registry)
     assert 'memsmith_proposals_total{outcome="accepted"} 1.0' in lines
     assert 'memsmith_proposals_total{outcome="rejected"} 2.0' in lines
     assert 'memsmith_transitions_total{action="confirmed"} 1.0' in lines
     assert "memsmith_hook_errors_total 1.0" in lines
-    assert "memsmith_retries_total 3.0" in lines
+    assert "memsmith_busy_total 3.0" in lines
 
 
 def test_histograms_are_exposed_with_the_buckets_of_the_table() -> None:
@@ -77,24 +77,24 @@ def test_names_follow_the_conventions_and_buckets_rise() -> None:
 
 def test_two_sinks_on_one_registry_add_up() -> None:
     registry = CollectorRegistry()
-    PrometheusMetrics(registry).count(RETRIES)
-    PrometheusMetrics(registry).count(RETRIES)
-    assert registry.get_sample_value(RETRIES) == 2
+    PrometheusMetrics(registry).count(BUSY)
+    PrometheusMetrics(registry).count(BUSY)
+    assert registry.get_sample_value(BUSY) == 2
 
 
 def test_two_registries_are_kept_apart() -> None:
     one, other = CollectorRegistry(), CollectorRegistry()
-    PrometheusMetrics(one).count(RETRIES)
+    PrometheusMetrics(one).count(BUSY)
     PrometheusMetrics(other)
-    assert other.get_sample_value(RETRIES) == 0
+    assert other.get_sample_value(BUSY) == 0
 
 
 def test_the_default_registry_is_the_clients_own() -> None:
     metrics = PrometheusMetrics()
-    before = REGISTRY.get_sample_value(RETRIES)
+    before = REGISTRY.get_sample_value(BUSY)
     assert before is not None
-    metrics.count(RETRIES)
-    assert REGISTRY.get_sample_value(RETRIES) == before + 1
+    metrics.count(BUSY)
+    assert REGISTRY.get_sample_value(BUSY) == before + 1
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_the_default_registry_is_the_clients_own() -> None:
     [
         ("count", "memsmith_other_total", {}, "name: expected a counter"),
         ("count", GROUP_SIZE, {}, "name: expected a counter"),
-        ("observe", RETRIES, {}, "name: expected a histogram"),
-        ("count", RETRIES, {"why": "busy"}, f"labels: expected none for {RETRIES}, found \\['why'\\]"),
+        ("observe", BUSY, {}, "name: expected a histogram"),
+        ("count", BUSY, {"why": "busy"}, f"labels: expected none for {BUSY}, found \\['why'\\]"),
         ("count", PROPOSALS, {"who": "x"}, "labels: expected outcome"),
         ("count", PROPOSALS, {}, "labels: expected outcome"),
         ("observe", VALIDATOR_SECONDS, {}, "labels: expected validator"),
