@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from memsmith.errors import NaiveDatetimeError
+from memsmith.errors import ArgumentError, NaiveDatetimeError
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -35,4 +35,7 @@ def require_aware(argument: str, moment: datetime) -> datetime:
     """Return `moment` in UTC; a naive or non-datetime value is refused by the argument's name."""
     if not isinstance(moment, datetime) or moment.utcoffset() is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
         raise NaiveDatetimeError(argument, moment)
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ArgumentError(argument, "a time in the years 1 to 9999 of UTC", moment) from None

@@ -44,6 +44,7 @@ from memsmith.types import (
 
 MAX_REASON: Final = 10_000
 MAX_METADATA_BYTES: Final = 64 * 1024
+MAX_TTL: Final = timedelta(days=365_000)
 
 # On Python 3.11 an enum member costs a descriptor call per look; proposals come in thousands.
 _PROPOSED: Final = MemoryStatus.PROPOSED
@@ -300,6 +301,8 @@ def require_ttl(ttl: object, expires_at: object) -> timedelta | None:
         return None
     if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
         raise ArgumentError("ttl", "a positive timedelta", ttl)
+    if ttl > MAX_TTL:
+        raise ArgumentError("ttl", f"at most {MAX_TTL.days} days", ttl)
     if expires_at is not None:
         raise ArgumentError("ttl", "either ttl or expires_at", "both")
     return ttl

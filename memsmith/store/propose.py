@@ -222,12 +222,14 @@ def duplicate_of(
     if memory.key is not None:
         for live in state.live_on((memory.kind, memory.scope, memory.key)):
             same_start = not asserted_from or live.valid_from == memory.valid_from
-            if live.id != besides and live.content_hash == memory.content_hash and same_start:
+            same = live.content_hash == memory.content_hash and same_start
+            if live.id != besides and same and not _is_over(live, state):
                 return live
         return None
     for live in state.live_with_value(memory.value_digest):
         if (
             live.id != besides
+            and not _is_over(live, state)
             and live.key is None
             and live.kind == memory.kind
             and live.scope == memory.scope
@@ -236,6 +238,11 @@ def duplicate_of(
         ):
             return live
     return None
+
+
+def _is_over(live: Memory, state: State) -> bool:
+    """Tell whether a memory ran out, though no sweep has seen it yet."""
+    return live.expires_at is not None and live.expires_at <= state.now
 
 
 def _corroborate(state: State, live: Memory, again: Memory, rules: Rules) -> Memory:

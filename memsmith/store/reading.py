@@ -22,6 +22,7 @@ _PATH_PREFIX: Final = "content."
 _TIMES: Final = frozenset(
     {"created_at", "updated_at", "expires_at", "retracted_at", "valid_from", "valid_to"}
 )
+_NUMBERS: Final = frozenset({"confidence", "version"})
 
 
 def memory_query(
@@ -42,8 +43,8 @@ def memory_query(
     columns, paths = _filters(field_filters or {})
     return MemoryQuery(
         status=None if status is None else require_status(status),
-        session_id=session_id,
-        kind=kind,
+        session_id=None if session_id is None else _text("session_id", session_id),
+        kind=None if kind is None else _text("kind", kind),
         columns=columns,
         paths=paths,
         order_by=order_by,
@@ -72,6 +73,8 @@ def require_count(argument: str, value: object, most: int) -> int:
 def _filters(filters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[tuple[str, ...], Any]]:
     columns: dict[str, Any] = {}
     paths: dict[tuple[str, ...], Any] = {}
+    if not isinstance(filters, Mapping) or not all(isinstance(name, str) for name in filters):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+        raise QueryError("field_filters", "a mapping from names to values", filters)
     for name, value in filters.items():
         if name in FILTER_COLUMNS:
             columns[name] = _column_value(name, value)
@@ -94,7 +97,22 @@ def _column_value(name: str, value: Any) -> Any:
         return canonical(cast(list[str], value)).decode()
     if name in _TIMES and isinstance(value, str):
         return _time_text(name, value)
+    # Exactly, so nothing is left for a database to convert: SQLite would find text "5" by the number.
+    if value is not None and not (_is_number(value) if name in _NUMBERS else isinstance(value, str)):
+        raise QueryError(
+            f"filter {name}", "a number or None" if name in _NUMBERS else "a text or None", value
+        )
     return _scalar(name, value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(argument: str, value: object) -> str:
+    if not isinstance(value, str) or not _storable(value):
+        raise QueryError(argument, "text a database can hold", value)
+    return value
 
 
 def _time_text(name: str, value: str) -> str:
@@ -151,7 +169,8 @@ def _read_cursor(cursor: str, order_by: str, descending: bool) -> tuple[Any, str
     if (
         (order, direction) != (order_by, descending)
         or not isinstance(ident, str)
-        or isinstance(value, list | dict)
+        or not (_is_number(value) if order_by in _NUMBERS else isinstance(value, str) and _storable(value))
+        or not _storable(ident)
     ):
         raise QueryError("cursor", f"one of a list ordered by {order_by}, in this direction", cursor)
     return value, ident

@@ -189,6 +189,15 @@ class MemoryStore:
         if self._transactions.current() is not None:
             raise LifetimeError("Close the store after its transaction, not inside it")
         self._closed = True
+        closing = asyncio.ensure_future(self._finish())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            # Half closed, the database's threads would keep the program from ending.
+            await asyncio.wait([closing])
+            raise
+
+    async def _finish(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
@@ -489,6 +498,9 @@ class MemoryStore:
         """Return ledger entries, newest first; `before` continues below a seq."""
         self._enter()
         require_count("limit", limit, MAX_LIMIT)
+        if before is not None:
+            require_count("before", before, 2**62)
+        optional_text("memory_id", memory_id)
         rows = await self._read(lambda reads: reads.audit(self._tenant, memory_id, limit, before))
         return [audit_entry(row) for row in rows]
 
@@ -519,7 +531,11 @@ class MemoryStore:
     ) -> Outcome | None:
         """Tell a caller that lost its answer what became of the call; None if it never happened."""
         self._enter()
-        key = (require_actor(actor), verb, require_text("idempotency_key", idempotency_key))
+        key = (
+            require_actor(actor),
+            require_text("verb", verb),
+            require_text("idempotency_key", idempotency_key),
+        )
         record = await self._read(lambda reads: reads.outcome(self._tenant, key))
         return None if record is None else record.outcome
 

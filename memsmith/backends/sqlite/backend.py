@@ -24,7 +24,7 @@ from memsmith.backends.sqlite.filelock import FileLock, has_wal_reset_bug
 from memsmith.backends.sqlite.opening import inspect_file, is_busy, migrate, translated
 from memsmith.backends.sqlite.reading import SQL, SQLiteReads, head
 from memsmith.backends.sqlite.writing import settle_and_write, write
-from memsmith.errors import ArgumentError, ClosedError, ImportRefusedError
+from memsmith.errors import ArgumentError, ClosedError, ImportRefusedError, StoreBusyError
 from memsmith.protocols import Clock
 from memsmith.unit import Changes, Settled, Unit
 
@@ -75,6 +75,17 @@ class SQLiteBackend(SQLiteReads):
     # -- opening and closing ------------------------------------------------------------------
 
     async def initialize(self) -> None:
+        opening = asyncio.ensure_future(self._open())
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # Let go of half an opening, a database thread would keep the program from ending.
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                await self.close()
+            raise
+
+    async def _open(self) -> None:
         if self._writer is not None:
             return
         in_memory = self._path == MEMORY
@@ -118,9 +129,14 @@ class SQLiteBackend(SQLiteReads):
             await reader.close()
         if writer is not None:
             # The last close checkpoints, so it takes its turn like a write.
-            if lock is not None:
-                await asyncio.to_thread(lock.acquire, self._busy_seconds)
-            await writer.close()
+            try:
+                if lock is not None:
+                    await asyncio.to_thread(lock.acquire, self._busy_seconds)
+            except StoreBusyError:
+                # Whoever holds the lock has the file open, so this close is not the last.
+                logger.info("Closing %s beside a writer that kept its turn", self._path)
+            finally:
+                await writer.close()
         if lock is not None:
             lock.close()
 

@@ -71,6 +71,9 @@ def _inspect_stranger(path: Path) -> None:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
+            # After a crash all of our first transaction may still be in the WAL, the header's marks too.
+            if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return
             tables = {
                 name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             }

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsmith._canonical import canonical
 from memsmith._clock import from_text
 from memsmith.ledger.entry import GENESIS, Draft, Row, payload_digest, row_hash, seal
 from memsmith.ledger.verify import ChainVerifier, Fault, Verdict, Verification
@@ -22,13 +23,13 @@ COUNT = 12
 TIME = "2026-03-01T09:30:00.{:06d}Z"
 
 
-def _draft(n: int) -> Draft:
-    payload = {"set": {"content": str(n)}}
-    return Draft(f"m{n}", "proposed", "proposed", "active", TIME.format(n), "owner", payload)
+def _draft(n: int, memory_id: str = "", actor: str = "owner") -> Draft:
+    payload = canonical({"set": {"content": str(n)}})
+    return memory_id or f"m{n}", "proposed", "proposed", "active", TIME.format(n), actor, payload
 
 
 def _erasure(memory_id: str, n: int) -> Draft:
-    return Draft(memory_id, Action.ERASE.value, "active", "erased", TIME.format(n), "owner")
+    return memory_id, Action.ERASE.value, "active", "erased", TIME.format(n), "owner", b"{}"
 
 
 def _drafts(count: int) -> list[Draft]:
@@ -70,7 +71,7 @@ def renumbered(rows: list[Row], by: int) -> list[Row]:
 
 
 def stranger(seq: int, prev_hash: str) -> Row:
-    return seal(TENANT, [replace(_drafts(1)[0], memory_id="forged")], seq - 1, prev_hash)[0]
+    return seal(TENANT, [_draft(1, "forged")], seq - 1, prev_hash)[0]
 
 
 positions = st.integers(min_value=1, max_value=COUNT)
@@ -92,7 +93,7 @@ def test_an_empty_log_without_a_head_is_self_consistent() -> None:
 
 
 def test_a_forged_chain_with_its_head_is_only_self_consistent_never_verified() -> None:
-    forged = seal(TENANT, [replace(d, actor="mallory") for d in _drafts(COUNT)], 0, GENESIS)
+    forged = seal(TENANT, [_draft(n, actor="mallory") for n in range(1, COUNT + 1)], 0, GENESIS)
     assert verify(forged, _head(forged), _head(forged)).verdict is Verdict.SELF_CONSISTENT
 
 
@@ -190,7 +191,7 @@ def test_a_payload_gone_after_the_erasure_is_not_explained_by_it() -> None:
     drafts = [
         _drafts(1)[0],
         _erasure("m1", 2),
-        Draft("m1", Action.LIFT_TOMBSTONE.value, "erased", "erased", TIME.format(3), "owner"),
+        ("m1", Action.LIFT_TOMBSTONE.value, "erased", "erased", TIME.format(3), "owner", b"{}"),
     ]
     rows = seal(TENANT, drafts, 0, GENESIS)
     rows[0] = rows[0]._replace(payload=None, salt=None)

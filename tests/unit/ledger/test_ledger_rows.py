@@ -34,7 +34,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 def _row(payload: dict[str, Any], memory_id: str = "m1", to_status: str = "active") -> Row:
     return seal(
-        "acme", [Draft(memory_id, "proposed", "proposed", to_status, TIME, "ann", payload)], 0, GENESIS
+        "acme", [(memory_id, "proposed", "proposed", to_status, TIME, "ann", canonical(payload))], 0, GENESIS
     )[0]
 
 
@@ -89,7 +89,7 @@ def test_the_hash_is_sha_256_over_the_canonical_form_of_the_clear_columns(
 
 
 def test_sealed_rows_are_numbered_and_linked() -> None:
-    drafts = [Draft(f"m{n}", "proposed", "proposed", "active", TIME, "ann") for n in range(3)]
+    drafts: list[Draft] = [(f"m{n}", "proposed", "proposed", "active", TIME, "ann", b"{}") for n in range(3)]
     rows = seal("acme", drafts, 7, "aa")
     assert [row.seq for row in rows] == [8, 9, 10]
     assert [row.prev_hash for row in rows] == ["aa", rows[0].hash, rows[1].hash]

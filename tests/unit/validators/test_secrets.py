@@ -105,7 +105,7 @@ def test_each_kind_is_redacted_whole(kind: str, sentence: str) -> None:
         ("https://x/?api_key=abc123&next=2", "https://x/?api_key=[redacted: Named Secret]"),
         ("Authorization: Bearer abcdefghij0123456789", "Authorization: [redacted: Bearer Token]"),
         (
-            fake("//registry.npmjs.org/:_auth", "Token=", "3f2504e0-4f89-41d3-9a0c-0305e82c3301"),
+            fake("//registry.npm", "js.org/:_auth", "Token=", "3f2504e0-4f89-41d3-9a0c-0305e82c3301"),
             "[redacted: NPM tokens]",
         ),
         (fake("aws_secret_key = '", "aB3+" * 10, "'"), "[redacted: AWS Access Key]"),

@@ -1,0 +1,41 @@
+"""Each example runs as a program, in an empty folder, and asserts its own claim."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+CLAIMS = {
+    "agent_loop.py": [
+        "I will remember 'Lisbon'",
+        "I know that already",
+        "tombstoned",
+        "ACTIVE in the end: Lisbon, nuts",
+    ],
+    "human_review.py": ["what waits:", "not what you saw", "proposed again: Blocked", "lifted:"],
+    "quickstart.py": ["accepted ", "pending ", "rejected ", "SELF_CONSISTENT"],
+    "sync_external_index.py": ["equal to the ACTIVE set", "when it commits", "rebuilt from nothing"],
+}
+
+
+def test_every_example_is_run() -> None:
+    assert sorted(CLAIMS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", sorted(CLAIMS))
+def test_an_example_runs_in_an_empty_folder_and_says_what_it_shows(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for claim in CLAIMS[name]:
+        assert claim in done.stdout

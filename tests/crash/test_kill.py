@@ -1,0 +1,78 @@
+"""kill -9 of a writing process at random moments: what it printed is there, and nothing half-written."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from memsmith import MemoryStatus, MemoryStore, SQLiteBackend
+
+WRITER = Path(__file__).with_name("writer.py")
+ROUNDS = {"full": 25, "normal": 25}
+PATIENCE = 30.0
+
+
+async def start(path: Path, durability: str, count: int, name: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, str(WRITER), str(path), durability, str(count), name, stdout=asyncio.subprocess.PIPE
+    )
+
+
+async def killed_while_writing(path: Path, durability: str, name: str, after: float) -> list[str]:
+    """Return the ids a writer had printed `after` seconds into its writing, when it was killed."""
+    process = await start(path, durability, 0, name)
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        assert await process.stdout.readline() == b"ready\n"
+        reading = asyncio.create_task(process.stdout.read())
+        await asyncio.wait([reading], timeout=after)
+        process.kill()
+        await process.wait()
+        printed = (await reading).decode()
+    # A line cut off by the kill was not printed.
+    return [line.split()[0] for line in printed.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def halves(path: Path) -> list[object]:
+    """Return memories without a ledger row and ledger rows without a memory."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(
+            "SELECT m.id FROM memories m LEFT JOIN audit_log a ON a.tenant = m.tenant AND a.seq = m.seq "
+            "WHERE a.memory_id IS NOT m.id OR a.to_status IS NOT m.status "
+            "UNION ALL SELECT a.memory_id FROM audit_log a LEFT JOIN memories m "
+            "ON m.tenant = a.tenant AND m.id = a.memory_id WHERE m.id IS NULL"
+        ).fetchall()
+
+
+@pytest.mark.parametrize("durability", ROUNDS)
+async def test_what_a_killed_writer_had_printed_is_there_and_nothing_is_half_written(
+    tmp_path: Path, durability: str
+) -> None:
+    path = tmp_path / "killed.db"
+    moments = random.Random(durability)
+    printed: list[str] = []
+    total = 0
+    for number in range(ROUNDS[durability]):
+        ids = await killed_while_writing(path, durability, f"w{number}", moments.uniform(0.0, 0.12))
+        printed += ids
+        async with await MemoryStore.init(SQLiteBackend(path, durability="normal")) as store:
+            answer = await store.verify()
+            assert answer.ok, answer
+            for memory_id in ids:
+                memory = await store.get(memory_id)
+                assert memory is not None
+                assert memory.status is MemoryStatus.ACTIVE
+            assert (await store.replay()).identical
+        assert halves(path) == []
+        assert answer.rows >= total + len(ids)
+        total = answer.rows
+    assert len(printed) > ROUNDS[durability]
+    with closing(sqlite3.connect(path)) as connection:
+        assert {row[0] for row in connection.execute("SELECT id FROM memories")} >= set(printed)
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
