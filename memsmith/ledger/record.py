@@ -88,7 +88,8 @@ def field_record(name: str, value: Any) -> Any:
 
 def memory_of(record: Mapping[str, Any]) -> Memory:
     """Rebuild a memory from its stored form."""
-    return memory_of_row([record.get(name) for name in MEMORY_COLUMNS])
+    columns = {**record, "confidence": float(record["confidence"])}
+    return memory_of_row([columns.get(name) for name in MEMORY_COLUMNS])
 
 
 def memory_of_row(row: Iterable[Any]) -> Memory:
@@ -99,6 +100,7 @@ def memory_of_row(row: Iterable[Any]) -> Memory:
         actor, created_at, updated_at, valid_from, valid_to, expires_at, retracted_at,
         retraction_reason, version, seq,
     ) = row  # fmt: skip
+    created = from_text(created_at)
     return memory_from(
         {
             "tenant": tenant,
@@ -112,7 +114,7 @@ def memory_of_row(row: Iterable[Any]) -> Memory:
             "session_id": session_id,
             "thread_id": thread_id,
             "source": source,
-            "confidence": float(confidence),
+            "confidence": confidence,
             "origin": _ORIGINS[origin],
             "sensitivity": sensitivity,
             "status": _STATUSES[status],
@@ -121,12 +123,12 @@ def memory_of_row(row: Iterable[Any]) -> Memory:
             "depends_on": [] if depends_on == _EMPTY_LIST else orjson.loads(depends_on),
             "metadata": {} if metadata == _EMPTY_MAP else orjson.loads(metadata),
             "actor": actor,
-            "created_at": from_text(created_at),
-            "updated_at": from_text(updated_at),
-            "valid_from": None if valid_from is None else from_text(valid_from),
-            "valid_to": None if valid_to is None else from_text(valid_to),
-            "expires_at": None if expires_at is None else from_text(expires_at),
-            "retracted_at": None if retracted_at is None else from_text(retracted_at),
+            "created_at": created,
+            "updated_at": created if updated_at == created_at else from_text(updated_at),
+            "valid_from": created if valid_from == created_at else _moment(valid_from),
+            "valid_to": _moment(valid_to),
+            "expires_at": _moment(expires_at),
+            "retracted_at": _moment(retracted_at),
             "retraction_reason": retraction_reason,
             "version": version,
             "seq": seq,
@@ -147,6 +149,10 @@ def tombstone_of(record: Mapping[str, Any]) -> Tombstone:
     if fields["lifted_at"] is not None:
         fields["lifted_at"] = from_text(fields["lifted_at"])
     return Tombstone(**fields)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else from_text(text)
 
 
 def _time(moment: datetime | None) -> str | None:

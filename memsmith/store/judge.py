@@ -82,34 +82,45 @@ class Bench:
     ) -> None:
         judges = [appoint(v) for v in validators]
         self._judges = [j for j in judges if j.transforms] + [j for j in judges if not j.transforms]
+        self._by_kind: dict[str, tuple[Judge, ...]] = {}
         self._limits = limits
         self._digester = digester
         self._metrics = None if isinstance(metrics, NullMetrics) else metrics
 
-    async def hear(self, items: Sequence[Prepared], context_of: ContextSource) -> None:
-        """Judge every item; verdicts are written into the items."""
-        waiting = [item for item in items if not self._judge_at_once(item)]
+    def judge_at_once(self, items: Sequence[Prepared]) -> list[Prepared]:
+        """Judge what checks alone can judge; return the items for which somebody must be awaited."""
+        if not self._judges:
+            return []
+        waiting: list[Prepared] = []
+        for item in items:
+            judges = self._judges_of(item.memory.kind)
+            if all(judge.check for judge in judges):
+                for judge in judges:
+                    self._pronounce(item, judge, self._examine(judge, item.memory))
+            else:
+                waiting.append(item)
+        return waiting
+
+    async def hear(self, waiting: Sequence[Prepared], context_of: ContextSource) -> None:
+        """Judge the items that `judge_at_once` left; verdicts are written into them."""
         if len(waiting) == 1:
             await self._judge(waiting[0], context_of)
-        elif waiting:
-            places = asyncio.Semaphore(CONCURRENT_ITEMS)
+            return
+        places = asyncio.Semaphore(CONCURRENT_ITEMS)
 
-            async def judge_one(item: Prepared) -> None:
-                async with places:
-                    await self._judge(item, context_of)
+        async def judge_one(item: Prepared) -> None:
+            async with places:
+                await self._judge(item, context_of)
 
-            async with asyncio.TaskGroup() as group:
-                for item in waiting:
-                    group.create_task(judge_one(item))
+        async with asyncio.TaskGroup() as group:
+            for item in waiting:
+                group.create_task(judge_one(item))
 
-    def _judge_at_once(self, item: Prepared) -> bool:
-        """Judge by the checks alone; False when somebody has to be awaited."""
-        judges = [j for j in self._judges if item.memory.kind in j.kinds]
-        if not all(j.check for j in judges):
-            return False
-        for judge in judges:
-            self._pronounce(item, judge, self._examine(judge, item.memory))
-        return True
+    def _judges_of(self, kind: str) -> tuple[Judge, ...]:
+        judges = self._by_kind.get(kind)
+        if judges is None:
+            judges = self._by_kind[kind] = tuple(j for j in self._judges if kind in j.kinds)
+        return judges
 
     def _examine(self, judge: Judge, memory: Memory) -> ValidationResult:
         assert judge.check is not None
@@ -122,7 +133,7 @@ class Bench:
             self._observe(judge, started)
 
     async def _judge(self, item: Prepared, context_of: ContextSource) -> None:
-        judges = [j for j in self._judges if item.memory.kind in j.kinds]
+        judges = self._judges_of(item.memory.kind)
         context = (
             await context_of(item.memory)
             if any(j.wants_context for j in judges)

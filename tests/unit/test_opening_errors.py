@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -95,3 +96,16 @@ async def test_a_failed_write_raises_with_the_driver_error_as_cause_and_writes_n
             connection.execute("DROP TRIGGER no_more")
         assert [memory.content for memory in await store.list()] == ["first"]
         assert (await store.propose("second", "s", 0.9)).memory.seq == 2
+
+
+async def test_a_file_whose_first_transaction_still_lies_in_the_wal_is_ours(tmp_path: Path) -> None:
+    path, copy = tmp_path / "m.db", tmp_path / "copy.db"
+    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+        await store.propose("x", "s", 0.9)
+        # As a kill leaves it: nothing was checkpointed, the main file has an empty header.
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+    assert int.from_bytes(copy.read_bytes()[68:72], "big") == 0
+    async with await MemoryStore.init(SQLiteBackend(copy)) as store:
+        assert [memory.content for memory in await store.list()] == ["x"]
+        assert (await store.verify()).ok

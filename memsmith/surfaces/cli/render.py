@@ -13,7 +13,14 @@ from typing import Any, Final, TextIO
 import orjson
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -149,7 +156,11 @@ def table_of(*columns: str, title: str | None = None) -> Table:
         whole = name in {"id", "status", "seq", "change"}
         right = name in {"confidence", "seq", "refused"}
         table.add_column(
-            name, no_wrap=whole, overflow="fold", justify="right" if right else "left", header_style="bold dim"
+            name,
+            no_wrap=whole,
+            overflow="fold",
+            justify="right" if right else "left",
+            header_style="bold dim",
         )
     return table
 

@@ -1,0 +1,300 @@
+"""Commands that change memories: propose, confirm, reject, retract, lift."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, cast
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from memsmith.errors import ArgumentError, MemsmithError
+from memsmith.store.store import MemoryStore
+from memsmith.surfaces._errors import Exit, exit_code
+from memsmith.surfaces.cli.render import Out, content_text, error_data, status_text
+from memsmith.surfaces.cli.shared import (
+    DEFAULT_STORE,
+    STDIO,
+    Actor,
+    Json,
+    Reason,
+    Store,
+    answering,
+    read_text,
+    with_store,
+)
+from memsmith.surfaces.cli.visible import visible
+from memsmith.types import FACT, Accepted, Memory, Origin, PendingConfirmation, ProposalResult
+
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Memory ids.", show_default=False)]
+Optional = str | None
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def propose(
+    content: Annotated[str, typer.Argument(help="JSON; - reads standard input.", show_default=False)],
+    store: Store = DEFAULT_STORE,
+    text: Annotated[bool, typer.Option("--text", help="Take the content as plain text.")] = False,
+    session: Annotated[str, typer.Option("--session", help="The session it comes from.")] = "cli",
+    confidence: Annotated[float, typer.Option("--confidence", "-c", help="From 0 to 1.")] = 1.0,
+    scope: Annotated[str, typer.Option("--scope", help="Where it applies: a path such as user:7/atlas.")] = "",
+    key: Annotated[Optional, typer.Option("--key", help="The slot it fills.")] = None,
+    kind: Annotated[str, typer.Option("--kind")] = FACT,
+    origin: Annotated[Origin | None, typer.Option("--origin", help="Who the content comes from.")] = None,
+    source: Annotated[Optional, typer.Option("--source", help="A label for where it comes from.")] = None,
+    thread: Annotated[Optional, typer.Option("--thread")] = None,
+    sensitivity: Annotated[
+        Optional, typer.Option("--sensitivity", help="public, internal, confidential or restricted.")
+    ] = None,
+    ttl: Annotated[Optional, typer.Option("--ttl", help="How long it lives: 24h, 7d, 1d12h.")] = None,
+    expires_at: Annotated[Optional, typer.Option("--expires-at", help="ISO 8601 with an offset.")] = None,
+    valid_from: Annotated[Optional, typer.Option("--valid-from", help="ISO 8601 with an offset.")] = None,
+    valid_to: Annotated[Optional, typer.Option("--valid-to", help="ISO 8601 with an offset.")] = None,
+    depends_on: Annotated[
+        list[str] | None, typer.Option("--depends-on", help="A memory id; may be repeated.")
+    ] = None,
+    metadata: Annotated[Optional, typer.Option("--metadata", help="A JSON object.")] = None,
+    idempotency_key: Annotated[
+        Optional, typer.Option("--idempotency-key", help="A repeated call gives the first outcome again.")
+    ] = None,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Propose a memory; makes the store if there is none.
+
+    No validators run here: what they judge belongs to the program that opens the store. Duplicates and tombstones are refused.
+    """
+    out = Out(json=as_json)
+    with answering(out):
+        arguments: dict[str, Any] = {
+            "content": content_of(content, text),
+            "session_id": session,
+            "confidence": confidence,
+            "thread_id": thread,
+            "source": source,
+            "scope": scope,
+            "key": key,
+            "kind": kind,
+            "origin": origin,
+            "sensitivity": sensitivity,
+            "ttl": None if ttl is None else lifetime_of(ttl),
+            "expires_at": _moment_of("expires_at", expires_at),
+            "valid_from": _moment_of("valid_from", valid_from),
+            "valid_to": _moment_of("valid_to", valid_to),
+            "depends_on": depends_on or (),
+            "metadata": None if metadata is None else _json_of("metadata", metadata),
+            "idempotency_key": idempotency_key,
+            "actor": actor,
+        }
+
+    async def work(opened: MemoryStore) -> ProposalResult:
+        return await opened.propose(**arguments)
+
+    result = with_store(out, store, work, create=True)
+    out.answer(result_data(result), *result_lines(result))
+    if result_word(result) == "rejected":
+        raise typer.Exit(Exit.NO)
+
+
+def confirm(
+    ids: Ids,
+    store: Store = DEFAULT_STORE,
+    reason: Reason = None,
+    expected_version: Annotated[
+        int | None,
+        typer.Option("--expected-version", help="Confirm this version, whatever else changed since."),
+    ] = None,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Confirm memories that wait: PENDING_CONFIRMATION → ACTIVE."""
+
+    def each(opened: MemoryStore, ident: str) -> Awaitable[Memory]:
+        return opened.confirm(ident, reason=reason, expected_version=expected_version, actor=actor)
+
+    _decide(Out(json=as_json), store, ids, each)
+
+
+def reject(
+    ids: Ids,
+    store: Store = DEFAULT_STORE,
+    reason: Reason = None,
+    also: Annotated[bool, typer.Option("--also", help="Take along other memories of the same value.")] = False,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Say "never true": → RETRACTED, and the value is blocked from now on."""
+
+    def each(opened: MemoryStore, ident: str) -> Awaitable[Memory]:
+        return opened.reject(ident, reason, also=also, actor=actor)
+
+    _decide(Out(json=as_json), store, ids, each)
+
+
+def retract(
+    ids: Ids,
+    store: Store = DEFAULT_STORE,
+    reason: Reason = None,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Take along what depends on it.")] = False,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Say "does not hold": → RETRACTED; the value may be proposed again."""
+
+    def each(opened: MemoryStore, ident: str) -> Awaitable[Memory]:
+        return opened.retract(ident, reason, cascade=cascade, actor=actor)
+
+    _decide(Out(json=as_json), store, ids, each)
+
+
+def lift(
+    ident: Annotated[str, typer.Argument(metavar="ID", help="A tombstone's id.", show_default=False)],
+    store: Store = DEFAULT_STORE,
+    reason: Reason = None,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Lift a tombstone, so that its value may be proposed again."""
+    out = Out(json=as_json)
+    stone = with_store(out, store, lambda opened: opened.lift_tombstone(ident, reason, actor=actor))
+    shown = Text.assemble(("✔ lifted ", "green"), (visible(stone.id), "cyan"), f"  refused {stone.refused} times")
+    out.answer(stone, shown)
+
+
+# -- what was decided -----------------------------------------------------------------------------
+
+
+def result_word(result: ProposalResult) -> str:
+    """Return accepted, pending or rejected."""
+    if isinstance(result, Accepted):
+        return "accepted"
+    return "pending" if isinstance(result, PendingConfirmation) else "rejected"
+
+
+def result_data(result: ProposalResult) -> dict[str, Any]:
+    """Return a proposal's outcome as data, with the same names whatever it is."""
+    data: dict[str, Any] = {
+        "outcome": result_word(result),
+        "memory_id": result.memory_id,
+        "code": None,
+        "reasons": [],
+        "tombstone_id": None,
+        "memory": result.memory,
+    }
+    if isinstance(result, PendingConfirmation):
+        data["reasons"] = list(result.reasons)
+    elif not isinstance(result, Accepted):
+        data |= {"code": result.code, "reasons": [result.reason], "tombstone_id": result.tombstone_id}
+    return data
+
+
+def result_lines(result: ProposalResult) -> list[RenderableType]:
+    """Return a proposal's outcome as people read it."""
+    word = result_word(result)
+    sign = {
+        "accepted": ("✔ accepted", "bold green"),
+        "pending": ("… held for a person", "bold yellow"),
+        "rejected": ("✘ refused", "bold red"),
+    }
+    data = result_data(result)
+    code = f" ({data['code']})" if data["code"] else ""
+    lines: list[RenderableType] = [
+        Text.assemble(
+            sign[word], (code, "red"), "  ", (visible(result.memory_id), "cyan"), "  ",
+            status_text(result.memory.status),
+        )
+    ]  # fmt: skip
+    lines += [Text(f"  {visible(reason)}", "dim") for reason in data["reasons"]]
+    return lines
+
+
+def _decide(
+    out: Out, store: str, ids: list[str], each: Callable[[MemoryStore, str], Awaitable[Memory]]
+) -> None:
+    """Decide one memory after the other; one that can't be decided does not stop the rest."""
+
+    async def work(opened: MemoryStore) -> list[tuple[str, Memory | MemsmithError]]:
+        outcomes: list[tuple[str, Memory | MemsmithError]] = []
+        for ident in ids:
+            try:
+                outcomes.append((ident, await each(opened, ident)))
+            except MemsmithError as error:
+                outcomes.append((ident, error))
+        return outcomes
+
+    outcomes = with_store(out, store, work)
+    failures = [found for _, found in outcomes if isinstance(found, MemsmithError)]
+    data = [
+        {"memory_id": ident, "ok": False, "error": error_data(found)}
+        if isinstance(found, MemsmithError)
+        else {"memory_id": ident, "ok": True, "memory": found}
+        for ident, found in outcomes
+    ]
+    lines = [
+        Text.assemble(("✔ ", "green"), (visible(found.id), "cyan"), "  ", status_text(found.status), "  ")
+        + content_text(found)
+        for _, found in outcomes
+        if isinstance(found, Memory)
+    ]
+    out.answer({"items": data}, *lines)
+    for failure in failures:
+        out.error(failure)
+    if failures:
+        raise typer.Exit(exit_code(failures[0]))
+
+
+# -- reading arguments ----------------------------------------------------------------------------
+
+
+def content_of(argument: str, as_text: bool) -> Any:
+    """Return the content an argument, or standard input, holds."""
+    given = read_text("content", STDIO) if argument == STDIO else argument
+    if as_text:
+        return given.removesuffix("\n") if argument == STDIO else given
+    return _json_of("content", given, " (--text takes it as it is)")
+
+
+def _json_of(name: str, given: str, hint: str = "") -> Any:
+    try:
+        return json.loads(given, object_pairs_hook=_once_each)
+    except _RepeatedKeyError as error:
+        raise ArgumentError(name, "each key once", str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(name, f"JSON{hint}", given) from error
+
+
+class _RepeatedKeyError(ValueError):
+    """An object names a key twice, and only one could be kept."""
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _RepeatedKeyError(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def lifetime_of(given: str) -> timedelta:
+    """Return a lifetime from text such as ``90m``, ``24h``, ``7d`` or ``1d12h``."""
+    parts = cast(list[tuple[str, str]], re.findall(r"(\d{1,9})([smhdw])", given))
+    if not parts or "".join(number + unit for number, unit in parts) != given:
+        raise ArgumentError("ttl", "a lifetime such as 90m, 24h, 7d or 1d12h", given)
+    try:
+        return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+    except OverflowError as error:
+        raise ArgumentError("ttl", "a lifetime of at most 1000 years", given) from error
+
+
+def _moment_of(name: str, given: str | None) -> datetime | None:
+    if given is None:
+        return None
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError as error:
+        raise ArgumentError(name, "an ISO 8601 time with an offset", given) from error
