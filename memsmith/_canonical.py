@@ -106,11 +106,12 @@ def normalise(value: Any) -> Any:
 def _fold(text: str) -> str:
     if text.isascii():
         return " ".join(text.lower().split())
-    folded = text
+    # Invisible characters go first: one between a letter and its accent would keep them from composing.
+    folded = "".join(c for c in text if unicodedata.category(c) != "Cf")
     # Folding case can bring back characters that NFKC decomposes (ß, Greek): two passes settle it.
     for _ in range(2):
         folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", folded).casefold())
-    return " ".join("".join(c for c in folded if unicodedata.category(c) != "Cf").split())
+    return " ".join(folded.split())
 
 
 _fold_key = lru_cache(maxsize=1024)(_fold)

@@ -72,11 +72,11 @@ def test_the_table_of_verbs_has_exactly_the_public_methods_of_the_store() -> Non
 
 def test_the_command_line_has_exactly_the_commands_the_readme_names() -> None:
     section = README.read_text(encoding="utf-8").split("## Command line")[1].split("\n## ")[0]
-    named = {name for name in re.findall(r"`(\w+)`", section.split("```")[0]) if name != "memsmith"}
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     done = subprocess.run(
         [Path(sys.executable).parent / "memsmith", "--help"],
         capture_output=True, text=True, timeout=60, env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    commands = done.stdout.split("Commands", 1)[1]
-    assert set(re.findall(r"^│ ([a-z][\w-]*)", commands, re.MULTILINE)) == named
+    assert set(re.findall(r"^│ ([a-z]+) ", done.stdout, re.MULTILINE)) == named

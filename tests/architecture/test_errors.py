@@ -7,6 +7,7 @@ from typing import Final
 
 from memsmith import errors
 from memsmith.errors import MemsmithError
+from memsmith.surfaces._errors import EXIT_CODES, MEANINGS, Exit
 
 CLASSES: Final = [
     value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, MemsmithError)
@@ -42,3 +43,13 @@ def test_every_name_ends_in_error_and_says_what_it_is() -> None:
     for cls in CLASSES:
         assert cls.__name__.endswith("Error")
         assert cls.__doc__, cls
+
+
+def test_every_error_has_an_exit_code_of_its_own_or_of_a_base_below_the_root() -> None:
+    for cls in CLASSES:
+        nearest = next(EXIT_CODES[base] for base in cls.__mro__ if base in EXIT_CODES)
+        assert (nearest is Exit.OTHER) is (cls is MemsmithError), cls
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Exit)

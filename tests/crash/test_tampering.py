@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ positions = st.integers(1, ROWS)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
+def opened(path: Path) -> Generator[sqlite3.Connection]:
     """Open the file as anybody who owns it could."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TRIGGER audit_log_keeps_rows")
@@ -39,7 +39,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @asynccontextmanager
-async def reopened(path: Path) -> AsyncIterator[MemoryStore]:
+async def reopened(path: Path) -> AsyncGenerator[MemoryStore]:
     backend = SQLiteBackend(path, durability="normal")
     async with await MemoryStore.init(backend) as store:
         yield store

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path) -> Generator[None]:
     """Hold the lock file as another process would."""
     lock = FileLock(str(path))
     lock.acquire(5)
@@ -88,7 +88,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Generator[None]:
     """Hold SQLite's own write lock as another process would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -97,7 +97,10 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def bug(monkeypatch: pytest.MonkeyPatch, present: bool) -> None:
-    monkeypatch.setattr(backend_module, "has_wal_reset_bug", lambda version: present)  # pyright: ignore[reportUnknownLambdaType]
+    def answer(version: tuple[int, int, int]) -> bool:
+        return present
+
+    monkeypatch.setattr(backend_module, "has_wal_reset_bug", answer)
 
 
 @pytest.mark.parametrize("present", [True, False])

@@ -51,10 +51,10 @@ NOTES: dict[Action, set[MemoryStatus]] = {
 }
 """What is recorded with the status unchanged."""
 
-EXPECTED = {
-    (source, action): targets for action, (sources, targets, _) in MOVES.items() for source in sources
+EXPECTED: dict[tuple[MemoryStatus, Action], set[MemoryStatus]] = {
+    **{(source, action): targets for action, (sources, targets, _) in MOVES.items() for source in sources},
+    **{(source, action): {source} for action, sources in NOTES.items() for source in sources},
 }
-EXPECTED |= {(source, action): {source} for action, sources in NOTES.items() for source in sources}
 
 EVERYTHING = list(product(MemoryStatus, Action, MemoryStatus))
 LEGAL = [(a, b, c) for a, b, c in EVERYTHING if c in EXPECTED.get((a, b), set())]

@@ -37,12 +37,16 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w":
 
 
 def propose(
-    content: Annotated[str, typer.Argument(help="JSON; - reads standard input.", show_default=False)],
+    content: Annotated[
+        str, typer.Argument(metavar="CONTENT", help="JSON; - reads standard input.", show_default=False)
+    ],
     store: Store = DEFAULT_STORE,
     text: Annotated[bool, typer.Option("--text", help="Take the content as plain text.")] = False,
     session: Annotated[str, typer.Option("--session", help="The session it comes from.")] = "cli",
     confidence: Annotated[float, typer.Option("--confidence", "-c", help="From 0 to 1.")] = 1.0,
-    scope: Annotated[str, typer.Option("--scope", help="Where it applies: a path such as user:7/atlas.")] = "",
+    scope: Annotated[
+        str, typer.Option("--scope", help="Where it applies: a path such as user:7/atlas.")
+    ] = "",
     key: Annotated[Optional, typer.Option("--key", help="The slot it fills.")] = None,
     kind: Annotated[str, typer.Option("--kind")] = FACT,
     origin: Annotated[Origin | None, typer.Option("--origin", help="Who the content comes from.")] = None,
@@ -124,7 +128,9 @@ def reject(
     ids: Ids,
     store: Store = DEFAULT_STORE,
     reason: Reason = None,
-    also: Annotated[bool, typer.Option("--also", help="Take along other memories of the same value.")] = False,
+    also: Annotated[
+        bool, typer.Option("--also", help="Take along other memories of the same value.")
+    ] = False,
     actor: Actor = None,
     as_json: Json = False,
 ) -> None:
@@ -162,7 +168,9 @@ def lift(
     """Lift a tombstone, so that its value may be proposed again."""
     out = Out(json=as_json)
     stone = with_store(out, store, lambda opened: opened.lift_tombstone(ident, reason, actor=actor))
-    shown = Text.assemble(("✔ lifted ", "green"), (visible(stone.id), "cyan"), f"  refused {stone.refused} times")
+    shown = Text.assemble(
+        ("✔ lifted ", "green"), (visible(stone.id), "cyan"), f"  refused {stone.refused} times"
+    )
     out.answer(stone, shown)
 
 

@@ -1,0 +1,172 @@
+"""The governor's reads: every status, nothing masked, as the bare store gives them."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from memsmith._canonical import optional_text, require_text
+from memsmith.errors import (
+    LedgerError,
+)
+from memsmith.errors import NotFoundError
+from memsmith.ledger.entry import GENESIS, Row, audit_entry
+from memsmith.ledger.replay import Replay
+from memsmith.ledger.verify import ChainVerifier, Fault, Verdict, Verification
+from memsmith.protocols import (
+    StorageBackend,
+)
+from memsmith.store.engine import Engine
+from memsmith.store.prepare import (
+    require_actor,
+)
+from memsmith.store.reading import MAX_LIMIT, memory_query, next_cursor, require_count
+from memsmith.store.replaying import ReplayReport, compare
+from memsmith.types import (
+    FACT,
+    AuditEntry,
+    Memory,
+    MemoryStatus,
+    Outcome,
+    Page,
+    Tombstone,
+)
+from memsmith.unit import Wants
+
+CHUNK: Final = 2000
+"""How many ledger rows are read at a time."""
+BOTTOM: Final = -(2**63)
+"""Below every number a row can be given, even by hand."""
+
+
+class GovernanceReads(Engine):
+    """Reads of the bare store."""
+
+    async def get(self, memory_id: str) -> Memory | None:
+        """Return a memory of any status, or None."""
+        self._enter()
+        require_text("memory_id", memory_id)
+        if self._transactions.current() is None:
+            return await self._storage.get(self._tenant, memory_id)
+        return await self._read(lambda reads: reads.get(self._tenant, memory_id))
+
+    async def list(
+        self,
+        status: MemoryStatus | str | None = None,
+        session_id: str | None = None,
+        field_filters: Mapping[str, Any] | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        order_by: str = "created_at",
+        *,
+        descending: bool = False,
+        cursor: str | None = None,
+        kind: str | None = FACT,
+    ) -> Page[Memory]:
+        """Return memories, a page at a time; facts unless another `kind` is asked for, None for all.
+
+        `field_filters` names columns or ``content.<path>``; values are compared exactly. Pass the
+        page's `next_cursor` as `cursor` to go on: rows written meanwhile are never skipped or shown
+        twice. `order_by` is one of created_at, updated_at, confidence, status, session_id.
+        """
+        self._enter()
+        query = memory_query(
+            status=status, session_id=session_id, field_filters=field_filters, limit=limit, offset=offset,
+            order_by=order_by, descending=descending, cursor=cursor, kind=kind,
+        )  # fmt: skip
+        found = await self._read(lambda reads: reads.list(self._tenant, query))
+        return Page(found, next_cursor(query, found))
+
+    async def audit(
+        self, memory_id: str | None = None, limit: int = 50, *, before: int | None = None
+    ) -> builtins.list[AuditEntry]:
+        """Return ledger entries, newest first; `before` continues below a seq."""
+        self._enter()
+        require_count("limit", limit, MAX_LIMIT)
+        if before is not None:
+            require_count("before", before, 2**62)
+        optional_text("memory_id", memory_id)
+        rows = await self._read(lambda reads: reads.audit(self._tenant, memory_id, limit, before))
+        return [audit_entry(row) for row in rows]
+
+    async def tombstones(
+        self, *, lifted: bool = False, limit: int = 50, cursor: str | None = None
+    ) -> Page[Tombstone]:
+        """Return the standing tombstones, oldest first; with `lifted` the lifted ones too."""
+        self._enter()
+        require_count("limit", limit, MAX_LIMIT)
+        after = "" if cursor is None else require_text("cursor", cursor)
+        found = await self._read(
+            lambda reads: reads.tombstones(self._tenant, lifted=lifted, after=after, limit=limit)
+        )
+        return Page(found, found[-1].id if found and len(found) == limit else None)
+
+    async def dependants(self, memory_id: str) -> builtins.list[Memory]:
+        """Return the memories that name this one in `depends_on`, of any status."""
+        self._enter()
+        await self._get_or_raise(memory_id)
+        now = self._clock()
+        found = await self._read(lambda r: r.fetch(self._tenant, Wants(dependants={memory_id}), now))
+        ids = found.dependants.get(memory_id, ())
+        loaded = await self._read(lambda r: r.fetch(self._tenant, Wants(memories=set(ids)), now))
+        return sorted(loaded.memories, key=lambda m: (m.created_at, m.id))
+
+    async def outcome(
+        self, idempotency_key: str, *, verb: str = "propose", actor: str | None = None
+    ) -> Outcome | None:
+        """Tell a caller that lost its answer what became of the call; None if it never happened."""
+        self._enter()
+        key = (
+            require_actor(actor),
+            require_text("verb", verb),
+            require_text("idempotency_key", idempotency_key),
+        )
+        record = await self._read(lambda reads: reads.outcome(self._tenant, key))
+        return None if record is None else record.outcome
+
+    async def verify(self) -> Verification:
+        """Check the ledger's chain; the answer names the first bad row.
+
+        At best SELF_CONSISTENT: a chain with nothing outside to compare with proves nothing against
+        whoever owns the file.
+        """
+        self._enter()
+        try:
+            verifier = ChainVerifier(self._tenant, await self._storage.head(self._tenant))
+            async for rows in self._ledger(after=BOTTOM):
+                await asyncio.to_thread(verifier.feed, rows)
+                if verifier.satisfied:
+                    break
+            return verifier.finish(await self._storage.head(self._tenant))
+        except LedgerError as error:
+            return Verification(
+                Verdict.FAILED, 0, GENESIS, None, Fault.CHANGED, "a head record that can be read", str(error)
+            )
+
+    async def replay(self, into: StorageBackend | None = None) -> ReplayReport:
+        """Rebuild memories and tombstones from the ledger alone and compare them with what is stored.
+
+        `into` takes the ledger and the rebuilt rows: recovery and audit are one mechanism. It must
+        be an empty backend; the caller closes it.
+        """
+        self._enter()
+        replay = Replay(self._tenant)
+        rows: builtins.list[Row] = []
+        async for chunk in self._ledger():
+            await asyncio.to_thread(replay.feed, chunk)
+            if into is not None:
+                rows.extend(chunk)
+        return await compare(self._storage, self._tenant, replay, rows, into, self._digester)
+
+    async def _get_or_raise(self, memory_id: str) -> Memory:
+        memory = await self.get(memory_id)
+        if memory is None:
+            raise NotFoundError(memory_id)
+        return memory
+
+    async def _ledger(self, after: int = 0) -> AsyncIterator[builtins.list[Row]]:
+        while rows := await self._storage.ledger(self._tenant, after, CHUNK):
+            yield rows
+            after = rows[-1].seq
