@@ -39,22 +39,11 @@ from memsmith.store.group import GroupCommit
 from memsmith.store.hooks import Dispatcher
 from memsmith.store.judge import Bench
 from memsmith.store.once import once
-from memsmith.store.prepare import (
-    Digester,
-    Limits,
-    Prepared,
-    arguments_of,
-    prepare,
-    require_actor,
-)
+from memsmith.store.prepare import Digester, Limits, Prepared, arguments_of, prepare, require_actor
 from memsmith.store.propose import Reinforcement, Rules
 from memsmith.store.secrets import open_secrets
 from memsmith.store.transaction import Transactions
-from memsmith.types import (
-    DEFAULT_TENANT,
-    Memory,
-    ProposalInput,
-)
+from memsmith.types import DEFAULT_TENANT, Memory, ProposalInput
 from memsmith.unit import State, Unit, Wants
 
 T = TypeVar("T")

@@ -8,31 +8,16 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from memsmith._canonical import optional_text, require_text
-from memsmith.errors import (
-    LedgerError,
-)
-from memsmith.errors import NotFoundError
+from memsmith.errors import LedgerError, NotFoundError
 from memsmith.ledger.entry import GENESIS, Row, audit_entry
 from memsmith.ledger.replay import Replay
 from memsmith.ledger.verify import ChainVerifier, Fault, Verdict, Verification
-from memsmith.protocols import (
-    StorageBackend,
-)
+from memsmith.protocols import StorageBackend
 from memsmith.store.engine import Engine
-from memsmith.store.prepare import (
-    require_actor,
-)
+from memsmith.store.prepare import require_actor
 from memsmith.store.reading import MAX_LIMIT, memory_query, next_cursor, require_count
 from memsmith.store.replaying import ReplayReport, compare
-from memsmith.types import (
-    FACT,
-    AuditEntry,
-    Memory,
-    MemoryStatus,
-    Outcome,
-    Page,
-    Tombstone,
-)
+from memsmith.types import FACT, AuditEntry, Memory, MemoryStatus, Outcome, Page, Tombstone
 from memsmith.unit import Wants
 
 CHUNK: Final = 2000

@@ -11,9 +11,7 @@ from typing import Any, Final, Self
 
 from memsmith._canonical import require_text
 from memsmith.metrics import PROPOSALS
-from memsmith.protocols import (
-    TransitionHandler,
-)
+from memsmith.protocols import TransitionHandler
 from memsmith.store import change
 from memsmith.store.governance import GovernanceReads
 from memsmith.store.once import once
@@ -25,14 +23,7 @@ from memsmith.store.prepare import (
     require_reason,
 )
 from memsmith.store.propose import code_of, decide_proposal, result_of, wants_of
-from memsmith.types import (
-    FACT,
-    Memory,
-    Origin,
-    ProposalInput,
-    ProposalResult,
-    Tombstone,
-)
+from memsmith.types import FACT, Memory, Origin, ProposalInput, ProposalResult, Tombstone
 from memsmith.unit import State, Wants
 
 TRANSACTION_SECONDS: Final = 5.0

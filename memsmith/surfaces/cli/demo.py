@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,6 +25,7 @@ from memsmith.store.store import MemoryStore
 from memsmith.surfaces.cli.render import (
     Out,
     audit_table,
+    content_text,
     differences_table,
     memories_table,
     pending_table,
@@ -36,7 +36,7 @@ from memsmith.surfaces.cli.render import (
 from memsmith.surfaces.cli.shared import Json, require_file, run, url_of
 from memsmith.surfaces.cli.stage import Stage, add_proposal, claim_text, proposals_table, ticked
 from memsmith.surfaces.cli.writing import result_data
-from memsmith.types import MemoryStatus, Origin, ProposalResult, Rejected
+from memsmith.types import Memory, MemoryStatus, Origin, ProposalResult, Rejected
 
 DEMO_STORE: Final = "memsmith-demo.db"
 AGENT: Final = "demo-agent"
@@ -159,27 +159,33 @@ async def _play(stage: Stage, name: str) -> Path:
     ) as store:
         index = Index(store)
         store.on_transition(index)
-        results = await _propose(stage, store, scan)
+        said = await _propose(stage, store, scan)
         await index.show_on(stage)
-        await _decide(stage, store, results)
+        await _decide(stage, store, said)
         await index.show_on(stage)
         await _come_back(stage, store)
         await _pass_time(stage, store, clock)
         await index.show_on(stage)
-        await _look_back(stage, store, results[_place(PREFERS)].memory_id)
+        await _look_back(stage, store, said[_key(PREFERS)])
     await _tamper(stage, path)
     return path
 
 
 async def _clear(path: Path) -> None:
     """Remove what an earlier demonstration left; anything else is refused."""
-    if not path.exists():
-        return
-    if path.stat().st_size:
+    if _size_of(path):
         async with await MemoryStore.open(url_of(str(path))) as store:
             page = await store.list(kind=None, limit=1000)
             if page.next_cursor or any(memory.actor != AGENT for memory in page):
                 raise ArgumentError("store", "a new file, or one that an earlier demo made", str(path))
+    _remove(path)
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _remove(path: Path) -> None:
     for suffix in ("", "-wal", "-shm", "-lock"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
@@ -194,17 +200,19 @@ def _secret_scan() -> SecretScan | None:
 # -- the scenes -----------------------------------------------------------------------------------
 
 
-async def _propose(stage: Stage, store: MemoryStore, scan: SecretScan | None) -> list[ProposalResult]:
+async def _propose(stage: Stage, store: MemoryStore, scan: SecretScan | None) -> dict[str, str]:
+    """Let the agent say its lines; return the id of the memory for each."""
     stage.scene(
         "An agent proposes",
         "It never writes. Validators judge the shape, the confidence, secrets, hidden characters and",
         "text that gives orders to the model. What is not sure waits; what is wrong is refused.",
     )
     if scan is None:
-        stage.show(
-            "left_out", "secret", Text("left out: a secret (pip install 'memsmith[secrets]')", "yellow")
-        )
-    table, results = proposals_table(), list[ProposalResult]()
+        line = Text("left out: a proposed secret. SecretScan needs pip install 'memsmith[secrets]'", "yellow")
+        stage.show("left_out", "secret", line)
+    table = proposals_table()
+    results: list[ProposalResult] = []
+    said: dict[str, str] = {}
     for line in LINES:
         if line.secret and scan is None:
             continue
@@ -212,11 +220,16 @@ async def _propose(stage: Stage, store: MemoryStore, scan: SecretScan | None) ->
             line.content, FIRST_SESSION, line.confidence, source=line.source, origin=line.origin,
             ttl=line.ttl, actor=AGENT,
         )  # fmt: skip
-        said = line.content if scan is None else scan.redact(line.content)
-        add_proposal(table, said, line.confidence, result, await _note(store, result, line))
+        shown = line.content if scan is None else scan.redact(line.content)
+        add_proposal(table, shown, line.confidence, result, await _note(store, result, line))
         results.append(result)
+        said[_key(line.content)] = result.memory_id
     stage.show("results", [result_data(result) for result in results], table)
-    return results
+    return said
+
+
+def _key(content: dict[str, str]) -> str:
+    return f"{content['about']} {content['attribute']}"
 
 
 async def _note(store: MemoryStore, result: ProposalResult, line: Line) -> str:
@@ -231,23 +244,20 @@ async def _note(store: MemoryStore, result: ProposalResult, line: Line) -> str:
     return ""
 
 
-def _place(content: dict[str, str]) -> int:
-    """Return which result belongs to what was said first; those are asked for before any left out."""
-    return next(number for number, line in enumerate(LINES) if line.content == content)
-
-
-async def _decide(stage: Stage, store: MemoryStore, results: Sequence[ProposalResult]) -> None:
+async def _decide(stage: Stage, store: MemoryStore, said: dict[str, str]) -> None:
     stage.scene("A person decides what waits", "Confirm makes it a memory. Reject says: never true.")
     waiting = await store.list(MemoryStatus.PENDING_CONFIRMATION)
     why: dict[str, list[str]] = {}
     for memory in waiting:
         held = (await store.audit(memory.id))[-1]
         why[memory.id] = [str(error) for error in held.metadata["errors"]]
-    stage.show("pending", [{"id": m.id, "reasons": why[m.id]} for m in waiting], pending_table(waiting, why))
-    yes = await store.confirm(results[_place(PREFERS)].memory_id, reason="asked the user", actor=REVIEWER)
-    no = await store.reject(
-        results[_place(BUDGET)].memory_id, "a misread joke; nothing was decided", actor=REVIEWER
+    stage.show(
+        "pending",
+        [{"id": m.id, "reasons": why[m.id]} for m in waiting],
+        pending_table(waiting, why, stage.width, _claim),
     )
+    yes = await store.confirm(said[_key(PREFERS)], reason="asked the user", actor=REVIEWER)
+    no = await store.reject(said[_key(BUDGET)], "a misread joke; nothing was decided", actor=REVIEWER)
     stage.show(
         "confirmed", yes,
         ticked(("confirmed  ", "green"), claim_text(yes.content), "  → ", status_text(yes.status)),
@@ -261,6 +271,10 @@ async def _decide(stage: Stage, store: MemoryStore, results: Sequence[ProposalRe
     )  # fmt: skip
 
 
+def _claim(memory: Memory) -> Text:
+    return content_text(memory) if memory.content is None else claim_text(memory.content)
+
+
 async def _come_back(stage: Stage, store: MemoryStore) -> None:
     stage.scene(
         "The rejected value comes back",
@@ -269,8 +283,7 @@ async def _come_back(stage: Stage, store: MemoryStore) -> None:
     result = await store.propose(BUDGET_AGAIN, NEXT_SESSION, 1.0, origin=Origin.AGENT, actor=AGENT)
     (stone,) = await store.tombstones()
     table = proposals_table()
-    note = f"“{stone.reason}”; refused {stone.refused} time so far"
-    add_proposal(table, BUDGET_AGAIN, 1.0, result, note)
+    add_proposal(table, BUDGET_AGAIN, 1.0, result, f"refused {stone.refused} time so far")
     stage.show("result", result_data(result), table)
     stage.show("tombstone", stone)
 
@@ -289,10 +302,10 @@ async def _pass_time(stage: Stage, store: MemoryStore, clock: Clock) -> None:
 async def _look_back(stage: Stage, store: MemoryStore, ident: str) -> None:
     stage.scene("Where everything stands", "Refused ones are kept too, but never a secret's content.")
     memories = await store.list(limit=1000)
-    stage.show("memories", memories, memories_table(memories, wide=False))
+    stage.show("memories", memories, memories_table(memories, stage.width, _claim))
     stage.scene("How one of them got there", f"The audit trail of {ident}, newest first.")
     entries = await store.audit(ident)
-    stage.show("audit", entries, audit_table(entries, memory_ids=False))
+    stage.show("audit", entries, audit_table(entries, stage.width, memory_ids=False))
     stage.scene("Is the record whole?", "Every change is one row, and each row carries the hash of the last.")
     answer, report = await store.verify(), await store.replay()
     stage.show("verification", verification_data(answer), verification_text(answer))

@@ -45,7 +45,6 @@ from memsmith.types import FACT, AuditEntry, Memory, MemoryStatus, Page, Tombsto
 Cursor = Annotated[
     str | None, typer.Option("--cursor", help="Where an earlier page ended.", show_default=False)
 ]
-WIDE_ENOUGH = 130
 
 
 def list_memories(
@@ -79,7 +78,7 @@ def list_memories(
         )  # fmt: skip
 
     page = with_store(out, store, work)
-    table = memories_table(page, wide=out.console.width >= WIDE_ENOUGH)
+    table = memories_table(page, out.console.width)
     _answer_page(out, page, page, table if page else Text("No memories.", "dim"))
 
 
@@ -100,7 +99,7 @@ def show(
     memory, dependants = with_store(out, store, work)
     shown: list[RenderableType] = [memory_card(memory)]
     if dependants:
-        shown += [Text("\nWhat depends on it:", "bold"), memories_table(dependants, wide=False)]
+        shown += [Text("\nWhat depends on it:", "bold"), memories_table(dependants, out.console.width)]
     out.answer({**memory.__dict__, "dependants": [found.id for found in dependants]}, *shown)
 
 
@@ -115,7 +114,7 @@ def pending(
         return page, {memory.id: await _why_held(opened, memory.id) for memory in page}
 
     page, reasons = with_store(out, store, work)
-    table = pending_table(page, reasons) if page else Text("Nothing waits.", "dim")
+    table = pending_table(page, reasons, out.console.width) if page else Text("Nothing waits.", "dim")
     _answer_page(out, page, [{**m.__dict__, "reasons": reasons[m.id]} for m in page], table)
 
 
@@ -139,7 +138,7 @@ def audit(
         return entries
 
     entries = with_store(out, store, work)
-    table = audit_table(entries, memory_ids=ident is None)
+    table = audit_table(entries, out.console.width, memory_ids=ident is None)
     out.answer({"items": entries}, table if entries else Text("No entries.", "dim"))
 
 
@@ -170,7 +169,8 @@ def verify(
 ) -> None:
     """Check the ledger: the verdict, how many rows, the head; or the first bad row.
 
-    At best SELF_CONSISTENT: without something kept outside, a chain is no proof against the owner of the file.
+    At best SELF_CONSISTENT: without something kept outside, a chain is no proof against
+    the owner of the file.
     """
     out = Out(json=as_json)
 

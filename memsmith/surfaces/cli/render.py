@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 import orjson
 from rich import box
@@ -33,6 +33,8 @@ from memsmith.types import AuditEntry, Memory, MemoryStatus, Tombstone
 
 WIDE: Final = 150
 """Columns where nothing says how wide the output is, as in a pipe."""
+NARROW: Final = 100
+ROOMY: Final = 140
 MOST_CONTENT: Final = 400
 """Characters of content shown in a list; `show` has all of it."""
 
@@ -144,48 +146,63 @@ def content_text(memory: Memory, most: int = MOST_CONTENT) -> Text:
     return Text(shown if len(shown) <= most else f"{shown[: most - 1]}…")
 
 
+def id_text(ident: str) -> Text:
+    """Return an id."""
+    return Text(visible(ident), "cyan")
+
+
+def stacked(*lines: Text) -> Text:
+    """Return texts under each other, for one cell."""
+    return Text("\n").join(line for line in lines if line)
+
+
 def moment_text(moment: datetime | None) -> Text:
     """Return a time to the second, in UTC."""
     return Text("" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z", "dim")
 
 
-def table_of(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table; the columns named ``id`` and ``status`` never wrap."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+def table_of(*columns: str) -> Table:
+    """Return an empty table; columns of ids, statuses and times never wrap."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold dim")
     for name in columns:
-        whole = name in {"id", "status", "seq", "change"}
+        whole = name in {"id", "memory", "status", "seq", "time", "updated", "action", "tombstone"}
         right = name in {"confidence", "seq", "refused"}
-        table.add_column(
-            name,
-            no_wrap=whole,
-            overflow="fold",
-            justify="right" if right else "left",
-            header_style="bold dim",
-        )
+        table.add_column(name, no_wrap=whole, overflow="fold", justify="right" if right else "left")
     return table
 
 
-def memories_table(memories: Iterable[Memory], *, wide: bool) -> Table:
-    """Return memories, one a row."""
-    table = table_of("id", "status", "confidence", "content", *(["session", "updated"] if wide else []))
+def memories_table(
+    memories: Iterable[Memory], width: int, show: Callable[[Memory], Text] = content_text
+) -> Table:
+    """Return memories, one a row; on a narrow terminal the status stands under the id."""
+    narrow, wide = width < NARROW, width >= ROOMY
+    table = table_of(
+        *(["memory"] if narrow else ["id", "status", "confidence"]),
+        "content",
+        *(["session", "updated"] if wide else []),
+    )
     for memory in memories:
-        more = (Text(visible(memory.session_id)), moment_text(memory.updated_at)) if wide else ()
-        table.add_row(
-            Text(visible(memory.id), "cyan"), status_text(memory.status), f"{memory.confidence:g}",
-            content_text(memory), *more,
-        )  # fmt: skip
+        first = [id_text(memory.id), status_text(memory.status)]
+        cells = [stacked(*first)] if narrow else [*first, Text(f"{memory.confidence:g}")]
+        more = [Text(visible(memory.session_id)), moment_text(memory.updated_at)] if wide else []
+        table.add_row(*cells, show(memory), *more)
     return table
 
 
-def pending_table(memories: Sequence[Memory], reasons: Mapping[str, Sequence[str]]) -> Table:
+def pending_table(
+    memories: Sequence[Memory],
+    reasons: Mapping[str, Sequence[str]],
+    width: int,
+    show: Callable[[Memory], Text] = content_text,
+) -> Table:
     """Return what waits for a person, and why."""
-    table = table_of("id", "content", "why it waits", "from")
+    narrow = width < NARROW
+    table = table_of(*(["memory"] if narrow else ["id", "from"]), "content", "why it waits")
     for memory in memories:
-        why = "\n".join(visible(reason) for reason in reasons[memory.id])
-        who = f"{memory.actor} ({memory.origin.value}), {memory.confidence:g}"
-        table.add_row(
-            Text(visible(memory.id), "cyan"), content_text(memory), Text(why, "yellow"), Text(visible(who))
-        )
+        why = Text("\n".join(visible(reason) for reason in reasons[memory.id]), "yellow")
+        claim = f"{memory.origin.value}, {memory.confidence:g}"
+        first = [id_text(memory.id), stacked(Text(visible(memory.actor)), Text(claim, "dim"))]
+        table.add_row(*([stacked(*first)] if narrow else first), show(memory), why)
     return table
 
 
@@ -195,7 +212,7 @@ def memory_card(memory: Memory) -> Table:
     card.add_column(style="bold dim", no_wrap=True)
     card.add_column(overflow="fold")
     for name, value in memory.__dict__.items():
-        if value is None and name != "content" or value in ([], {}, ""):
+        if (value is None and name != "content") or value in ([], {}, ""):
             continue
         card.add_row(name, _field_text(memory, name, value))
     return card
@@ -213,56 +230,68 @@ def _field_text(memory: Memory, name: str, value: Any) -> Text:
     return Text(visible(str(value)), "cyan" if name == "id" else "")
 
 
-def audit_table(entries: Iterable[AuditEntry], *, memory_ids: bool = True) -> Table:
+def audit_table(entries: Iterable[AuditEntry], width: int, *, memory_ids: bool = True) -> Table:
     """Return ledger rows, one a line."""
-    table = table_of("seq", "time", "action", "change", "actor", *(["id"] if memory_ids else []), "details")
+    if width < NARROW:
+        return _narrow_audit_table(entries, memory_ids=memory_ids)
+    table = table_of("seq", "time", "action", *(["id"] if memory_ids else []), "status", "actor", "details")
     for entry in entries:
-        details = "" if not entry.metadata else details_of(entry.metadata)
-        whose = [Text(visible(entry.memory_id), "cyan")] if memory_ids else []
+        ident = [id_text(entry.memory_id)] if memory_ids else []
         table.add_row(
-            str(entry.seq), moment_text(entry.timestamp), Text(visible(entry.action)), _change_text(entry),
-            Text(visible(entry.actor)), *whose, Text(details, "dim"),
+            str(entry.seq), moment_text(entry.timestamp), Text(visible(entry.action)), *ident,
+            status_text(entry.to_status), Text(visible(entry.actor)), Text(details_of(entry.metadata), "dim"),
         )  # fmt: skip
+    return table
+
+
+def _narrow_audit_table(entries: Iterable[AuditEntry], *, memory_ids: bool) -> Table:
+    table = table_of("seq", "action", "status", "details")
+    for entry in entries:
+        action = stacked(Text(visible(entry.action)), moment_text(entry.timestamp))
+        details = stacked(Text(visible(entry.actor)), Text(details_of(entry.metadata), "dim"))
+        whose = [id_text(entry.memory_id)] if memory_ids else []
+        table.add_row(str(entry.seq), action, status_text(entry.to_status), stacked(*whose, details))
     return table
 
 
 def details_of(metadata: Mapping[str, Any]) -> str:
     """Return an entry's details as one line."""
-    parts: list[str] = []
-    for name, value in metadata.items():
-        text = value if isinstance(value, str) else visible_json(value)
-        parts.append(f"{visible(name)}: {visible(text)}")
-    return "; ".join(parts)
+    return "; ".join(f"{visible(name)}: {_detail(value)}" for name, value in metadata.items())
 
 
-def _change_text(entry: AuditEntry) -> Text:
-    if entry.from_status == entry.to_status:
-        return status_text(entry.to_status)
-    return Text(" → ").join([status_text(entry.from_status), status_text(entry.to_status)])
+def _detail(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_detail, cast(list[Any], value)))
+    return visible(value) if isinstance(value, str) else visible_json(value)
 
 
 def tombstones_table(stones: Iterable[Tombstone]) -> Table:
     """Return tombstones, one a row. They hold no value to show."""
-    table = table_of("id", "of memory", "refused", "kind", "scope", "key", "reason", "since", "lifted")
+    table = table_of("tombstone", "refused", "applies to", "reason", "since")
     for stone in stones:
-        lifted = Text.assemble(moment_text(stone.lifted_at), f" {visible(stone.lift_reason or '')}")
+        names = {"kind": stone.kind, "scope": stone.scope, "key": stone.key}
+        where = "\n".join(f"{name} {visible(value)}" for name, value in names.items() if value)
+        since = [moment_text(stone.created_at)]
+        if stone.lifted_at is not None:
+            lifted = Text(f"lifted {stone.lifted_at:%Y-%m-%d %H:%M:%S}Z", "green")
+            since += [lifted, Text(visible(stone.lift_reason or ""), "green")]
+        whose = Text.assemble(("of ", "dim"), visible(stone.memory_id))
         table.add_row(
-            Text(visible(stone.id), "cyan"), visible(stone.memory_id), str(stone.refused), visible(stone.kind),
-            visible(stone.scope), visible(stone.key or ""), visible(stone.reason or ""),
-            moment_text(stone.created_at), lifted,
+            stacked(id_text(stone.id), whose), str(stone.refused), where, visible(stone.reason or ""),
+            stacked(*since),
         )  # fmt: skip
     return table
 
 
 def verification_text(answer: Verification) -> Group:
     """Return a verdict; of a failed one the first bad row, what was expected and what is there."""
-    rows = f"{answer.rows} {'row' if answer.rows == 1 else 'rows'}"
+    rows = f"{answer.rows} {'row' if answer.rows == 1 else 'rows'} in order"
     if answer.ok:
         head = Text.assemble(("✔ ", "bold green"), (answer.verdict.value, "bold green"), f"  {rows}")
         return Group(head, Text(f"  head {answer.head}", "dim"))
     fault = "" if answer.fault is None else answer.fault.value
     return Group(
-        Text.assemble(("✘ ", "bold red"), (answer.verdict.value, "bold red"), f"  after {rows} in order"),
+        Text.assemble(("✘ ", "bold red"), (answer.verdict.value, "bold red"), f"  {rows}"),
         Text.assemble(("  row      ", "dim"), (f"{answer.seq}: {fault}", "bold red")),
         Text.assemble(("  expected ", "dim"), visible(answer.expected)),
         Text.assemble(("  found    ", "dim"), visible(answer.found)),
@@ -273,5 +302,5 @@ def differences_table(differences: Mapping[str, Sequence[str]]) -> Table:
     """Return what is not as the ledger says."""
     table = table_of("id", "differs in")
     for ident, names in differences.items():
-        table.add_row(Text(visible(ident), "cyan"), Text(", ".join(map(visible, names)), "red"))
+        table.add_row(id_text(ident), Text(", ".join(map(visible, names)), "red"))
     return table

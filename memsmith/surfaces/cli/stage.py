@@ -32,6 +32,11 @@ class Stage:
         self._scenes: list[dict[str, Any]] = []
         out.console.width = min(out.console.width, _WIDEST)
 
+    @property
+    def width(self) -> int:
+        """How wide a table may be."""
+        return self._out.console.width - 2 * _INDENT
+
     def scene(self, title: str, *says: str) -> None:
         """Start a scene."""
         self._scenes.append({"title": title})

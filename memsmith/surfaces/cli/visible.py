@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
-
-from memsmith._canonical import canonical
 
 # Printable to Python, and yet nothing to see: fillers, joiners and variation selectors.
 _BLANK: Final = frozenset(
@@ -35,7 +34,7 @@ def _escape(character: str) -> str:
 
 def visible_json(value: Any) -> str:
     """Return JSON data as one line of text to look at."""
-    return visible(canonical(value).decode())
+    return visible(json.dumps(value, ensure_ascii=False, sort_keys=True))
 
 
 def inert_json(data: bytes) -> bytes:

@@ -71,7 +71,8 @@ def propose(
 ) -> None:
     """Propose a memory; makes the store if there is none.
 
-    No validators run here: what they judge belongs to the program that opens the store. Duplicates and tombstones are refused.
+    No validators run here: which ones to use is for the program that opens the store. Bad
+    arguments, duplicates and values with a tombstone are refused all the same.
     """
     out = Out(json=as_json)
     with answering(out):
