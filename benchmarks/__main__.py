@@ -39,7 +39,7 @@ async def _main() -> None:
     folder = ROOT / ".bench"
     folder.mkdir(exist_ok=True)
     if arguments.profile is not None:
-        report.show_samples(console, await asyncio.to_thread(profile, arguments.profile, folder))
+        report.show_samples(console, await profile(arguments.profile, folder))
         return
     async with AsyncExitStack() as stack:
         status = stack.enter_context(console.status("starting"))

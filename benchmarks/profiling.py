@@ -7,7 +7,6 @@ would cost more than what it measures.
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -18,24 +17,25 @@ from time import perf_counter
 
 from benchmarks.environments import installed
 
-SECONDS = 8.0
+SECONDS = 6.0
 _PY_SPY = "py-spy==0.4.3"
 _HERTZ = 500
 _WAITING = ("_connection_worker_thread (", "_worker (", "EpollSelector.select (", "KqueueSelector.select (")
 """Where a thread waits for work: the innermost frame of one that does nothing."""
-_STARTING = ("<frozen importlib", "benchmarks/write/content.py", "_parse_args")
+_APART = ("<frozen importlib", "benchmarks/write/content.py", "fill (", "filled (")
+"""Frames of what is not the row itself: starting, making up contents, filling a store to read from."""
 
 
 @dataclass
 class Samples:
-    """How often each function was found running, itself (`own`) or in what it called (`within`)."""
+    """How often a function was found running: itself (`own`), or in a call from it (`within`)."""
 
     taken: int = 0
     own: Counter[str] = field(default_factory=Counter[str])
     within: Counter[str] = field(default_factory=Counter[str])
     lines: Counter[str] = field(default_factory=Counter[str])
     micros_per_item: float = 0.0
-    """Measured by the watched process itself."""
+    """Measured without the sampler, which stops the process to look at it."""
 
     def take(self, stack: str, times: int) -> None:
         """Count one stack, outermost frame first: ``name (file:line);name (file:line);…``."""
@@ -44,30 +44,34 @@ class Samples:
         self.taken += times
         self.own[names[-1]] += times
         self.lines[frames[-1]] += times
-        for name in set(names):
+        for name in {name for name in names if "(memsmith/" in name}:
             self.within[name] += times
 
 
-def profile(name: str, folder: Path) -> Samples:
-    """Run the row whose name holds `name` under py-spy."""
-    py_spy = installed(folder / "py-spy", _PY_SPY) / "py-spy"
+async def profile(name: str, folder: Path) -> Samples:
+    """Run the row whose name holds `name`, first unwatched and then under py-spy."""
     with TemporaryDirectory(dir=folder) as temporary:
-        stacks = Path(temporary, "stacks.txt")
-        options = ["--rate", str(_HERTZ), "--format", "raw", "--full-filenames", "--output", str(stacks)]
-        child = [sys.executable, "-m", "benchmarks.profiling", name, temporary]
-        done = subprocess.run(
-            [py_spy, "record", *options, "--", *child], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        samples = Samples(**json.loads(Path(temporary, "answer.json").read_text()))
-        root = f"{Path.cwd()}/"
-        for line in stacks.read_text().splitlines():
-            stack, times = line.rsplit(" ", 1)
-            waits = stack.rsplit(";", 1)[-1].startswith(_WAITING)
-            if not waits and not any(part in stack for part in _STARTING):
-                samples.take(_short(stack, root), int(times))
+        samples = Samples(micros_per_item=await _repeat(name, Path(temporary)))
+        await asyncio.to_thread(_watch, name, folder, Path(temporary), samples)
     return samples
+
+
+def _watch(name: str, folder: Path, temporary: Path, samples: Samples) -> None:
+    py_spy, stacks = installed(folder / "py-spy", _PY_SPY) / "py-spy", temporary / "stacks.txt"
+    options = ["--rate", str(_HERTZ), "--format", "raw", "--full-filenames", "--output", str(stacks)]
+    child = [sys.executable, "-m", "benchmarks.profiling", name, str(temporary)]
+    done = subprocess.run(
+        [str(py_spy), "record", *options, "--", *child], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    root = f"{Path.cwd()}/"
+    for line in stacks.read_text().splitlines():
+        stack, times = line.rsplit(" ", 1)
+        innermost = stack.rsplit(";", 1)[-1]
+        idle = innermost.startswith(_WAITING) or "/benchmarks/" in innermost
+        if stack and not idle and not any(part in stack for part in _APART):
+            samples.take(_short(stack, root), int(times))
 
 
 def _short(stack: str, root: str) -> str:
@@ -92,5 +96,4 @@ async def _repeat(name: str, folder: Path) -> float:
 
 
 if __name__ == "__main__":
-    micros = asyncio.run(_repeat(sys.argv[1], Path(sys.argv[2])))
-    Path(sys.argv[2], "answer.json").write_text(json.dumps({"micros_per_item": micros}))
+    asyncio.run(_repeat(sys.argv[1], Path(sys.argv[2])))

@@ -84,9 +84,11 @@ class Bench:
         row = Row(case.name, count, case.floor_target, case.legacy_target)
         failed: Counter[str] = Counter()
         kept: list[int] = []
+        syncs: list[float] = []
         for number in range(self.sizes.rounds):
             made = contents(count + WARM, number)
             with TemporaryDirectory(dir=self.folder) as folder:
+                syncs.append(floor.sync_micros(Path(folder, "sync")))
                 path = Path(folder, "ours.db")
                 row.ours.append(await ours.write(case, path, made))
                 row.floor.append(
@@ -100,6 +102,10 @@ class Bench:
                     row.legacy.append(answer["seconds"])
                     failed.update(answer["failed"])
                     kept.append(answer["kept"])
+        if case.durability == "full":
+            row.notes.append(
+                "the disk took 40 KiB in " + ", ".join(f"{micros:.0f}" for micros in syncs) + " µs"
+            )
         row.notes += [f"0.1.0 raised {times} times: {error}" for error, times in failed.items()]
         if lost := count * len(kept) - sum(kept) - failed.total():
             row.notes.append(f"0.1.0 lost {lost} memories it had reported as written")

@@ -7,13 +7,15 @@ library's own schema, under the same pragmas and in as many transactions, by bar
 from __future__ import annotations
 
 import gc
+import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -21,7 +23,7 @@ import orjson
 
 from benchmarks.write.cases import WARM, Durability, WriteCase
 from memsmith.backends.sqlite.reading import SQL
-from memsmith.ledger.entry import ENCODING, Row
+from memsmith.ledger.entry import ENCODING
 
 _SCHEMA = files("memsmith.backends.sqlite").joinpath("sql/schema.sql").read_text("utf-8")
 _MEMORY = "SELECT * FROM memories WHERE tenant = ? AND id = ?"
@@ -115,31 +117,38 @@ def write(case: WriteCase, path: Path, written: Written, pragmas: Mapping[str, i
         return perf_counter() - started
 
 
-def hash_ledger(tenant: str, rows: Sequence[Row]) -> float:
+def hash_ledger(tenant: str, rows: Rows) -> float:
     """Hash ledger rows already in memory, payload and row each once; return the seconds."""
     gc.collect()
     started = perf_counter()
-    for row in rows:
-        assert row.salt is not None
-        assert row.payload is not None
-        sha256(bytes.fromhex(row.salt) + row.payload.encode()).hexdigest()
-        sha256(
-            orjson.dumps(
-                {
-                    "v": ENCODING,
-                    "tenant": tenant,
-                    "seq": row.seq,
-                    "id": row.id,
-                    "memory_id": row.memory_id,
-                    "action": row.action,
-                    "from_status": row.from_status,
-                    "to_status": row.to_status,
-                    "time": row.time,
-                    "actor": row.actor,
-                    "payload_digest": row.payload_digest,
-                    "prev_hash": row.prev_hash,
-                },
-                option=orjson.OPT_SORT_KEYS,
-            )
-        ).hexdigest()
+    for seq, ident, memory, action, before, after, time, actor, payload, salt, digest, previous, _ in rows:
+        sha256(bytes.fromhex(salt) + payload.encode()).hexdigest()
+        row = {
+            "v": ENCODING,
+            "tenant": tenant,
+            "seq": seq,
+            "id": ident,
+            "memory_id": memory,
+            "action": action,
+            "from_status": before,
+            "to_status": after,
+            "time": time,
+            "actor": actor,
+            "payload_digest": digest,
+            "prev_hash": previous,
+        }
+        sha256(orjson.dumps(row, option=orjson.OPT_SORT_KEYS)).hexdigest()
     return perf_counter() - started
+
+
+def sync_micros(path: Path) -> float:
+    """Return the median microseconds in which the disk takes 40 KiB, about one proposal's pages."""
+    times: list[float] = []
+    with path.open("wb", buffering=0) as file:
+        for _ in range(100):
+            file.write(bytes(40 * 1024))
+            started = perf_counter()
+            os.fdatasync(file.fileno())
+            times.append(perf_counter() - started)
+    path.unlink()
+    return median(times) * 1e6

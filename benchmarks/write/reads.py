@@ -18,7 +18,6 @@ from benchmarks.write import floor, ours
 from benchmarks.write.legacy import Legacy
 from memsmith import MemoryStore, Verdict
 from memsmith.backends.sqlite.reading import SQL, compose
-from memsmith.ledger.entry import Row
 from memsmith.protocols import MemoryQuery
 from memsmith.types import DEFAULT_TENANT
 
@@ -47,7 +46,7 @@ class Shelf:
     ids: list[str]
     order: list[int]
     connection: aiosqlite.Connection
-    ledger: list[Row]
+    ledger: floor.Rows
 
     async def rows(self, statement: str, values: Sequence[Any]) -> list[sqlite3.Row]:
         """Fetch in one hop, as plain aiosqlite does."""
@@ -63,7 +62,7 @@ async def filled(path: Path, contents: Sequence[Any], legacy: Legacy | None) -> 
         ids = await ours.fill(store, contents)
         rows = await connection.execute_fetchall(SQL["ledger"], (DEFAULT_TENANT, 0, len(contents)))
         order = random.Random(0).sample(range(len(ids)), len(ids))
-        yield Shelf(store, ids, order, connection, [Row._make(row) for row in rows])
+        yield Shelf(store, ids, order, connection, [tuple(row) for row in rows])
     if legacy is not None:
         await legacy.ask("close")
 

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from sys import maxsize
 from typing import Final
 
 from memsmith._clock import to_text
-from memsmith.ledger.entry import GENESIS, Row, payload_digest, row_hash
+from memsmith.ledger.entry import GENESIS, SALT_BYTES, Row, payload_digest, row_hash
 from memsmith.lifecycle import Action
 from memsmith.types import Head
 
@@ -75,7 +76,7 @@ class ChainVerifier:
         self._recent: deque[tuple[int, str]] = deque([(0, GENESIS)], maxlen=REACH)
         self._withheld: dict[str, int] = {}
         self._past: list[Row] = []
-        self._seen = 0
+        self._strangers = 0
         self._highest = 0
         self._bad_payload: int | None = None
         self._suspect: Row | None = None
@@ -88,38 +89,40 @@ class ChainVerifier:
         return (
             self._head is not None
             and self._rows >= self._head.count
-            and self._highest > self._rows
+            and self._strangers > 0
             and not self._withheld
         )
 
     def feed(self, rows: Iterable[Row]) -> None:
         """Check the next rows. After a bad one the rest is only searched for what became of it."""
+        # Good rows come by the million, so they take the shortest way.
+        end = maxsize if self._head is None else self._head.count
         for row in rows:
-            self._seen += 1
+            if self._suspect is None and self._rows < end and self._fits(row):
+                self._accept(row)
+                continue
+            self._strangers += 1
             if _is_number(row.seq):
                 self._highest = max(self._highest, row.seq)
-            if self._suspect is not None:
-                self._search(row)
-            elif self._head is not None and self._rows >= self._head.count:
+            if self._suspect is None and self._rows >= end:
                 self._pass_by(row)
-            elif self._fits(row):
-                self._accept(row)
-            else:
-                self._suspect = row
-                self._search(row)
+                continue
+            self._suspect = self._suspect or row
+            self._search(row)
 
     def _fits(self, row: Row) -> bool:
         return row.seq == self._rows + 1 and row.prev_hash == self._hash and self._is_whole(row)
 
     def _accept(self, row: Row) -> None:
-        if row.payload is None and row.salt is None:
-            self._withheld.setdefault(row.memory_id, row.seq)
-        elif self._bad_payload is None and not _payload_holds(row):
-            self._bad_payload = row.seq
-        if row.action == Action.ERASE.value:
+        seq, payload, salt = row.seq, row.payload, row.salt
+        if payload is None and salt is None:
+            self._withheld.setdefault(row.memory_id, seq)
+        elif not _payload_holds(payload, salt, row.payload_digest) and self._bad_payload is None:
+            self._bad_payload = seq
+        if self._withheld and row.action == Action.ERASE.value:
             self._withheld.pop(row.memory_id, None)
-        self._rows, self._hash, self._time = row.seq, row.hash, row.time
-        self._recent.append((row.seq, row.hash))
+        self._rows, self._hash, self._time = seq, row.hash, row.time
+        self._recent.append((seq, row.hash))
 
     def _pass_by(self, row: Row) -> None:
         # An erasure under way destroys payloads below the head and is recorded above it.
@@ -145,7 +148,7 @@ class ChainVerifier:
         """Give the answer; `later` is the head record read after the last row."""
         covered = 0 if later is None else later.count
         if self._head is None and later is None:
-            covered = self._highest
+            covered = max(self._rows, self._highest)
         broken, forged = self._chain_fault(covered), self._payload_fault()
         if broken is not None and forged is not None:
             broken = min(broken, forged, key=lambda fault: fault.seq or 0)
@@ -184,7 +187,7 @@ class ChainVerifier:
         if rightful.seq == at:
             seq = row.seq if _is_number(row.seq) else at
             return self._failed(seq, Fault.INSERTED, f"row {at}", f"a row numbered {row.seq} before it")
-        if self._seen <= covered and self._home(row) is not None:
+        if self._rows + self._strangers <= covered and self._home(row) is not None:
             return self._failed(at, Fault.REORDERED, f"row {at}", "a row from another place")
         return self._failed(at, Fault.INSERTED, f"row {at}", "a row put before it")
 
@@ -222,7 +225,7 @@ class ChainVerifier:
 
     def _home(self, row: Row) -> int | None:
         """Return the number under which a row is whole; only asked once a chain is known to be bad."""
-        last = max(self._highest, 0 if self._head is None else self._head.count)
+        last = max(self._rows, self._highest, 0 if self._head is None else self._head.count)
         return next((seq for seq in range(1, last + 2) if self._is_whole(row, seq)), None)
 
     def _head_fault(self, later: Head | None, covered: int) -> Verification | None:
@@ -262,14 +265,14 @@ class ChainVerifier:
         return Verification(Verdict.FAILED, self._rows, self._hash, seq, fault, expected, found)
 
 
-def _payload_holds(row: Row) -> bool:
+def _payload_holds(payload: str | None, salt: str | None, digest: str) -> bool:
     """Tell whether payload and salt are those whose digest is hashed; half an erasure is none."""
-    if not isinstance(row.payload, str) or not isinstance(row.salt, str):
+    if not isinstance(payload, str) or not isinstance(salt, str):
         return False
     try:
-        # The salt has one spelling only: `fromhex` would take capitals and blanks too.
-        same = bytes.fromhex(row.salt).hex() == row.salt
-        return same and payload_digest(row.salt, row.payload) == row.payload_digest
+        return (
+            salt == salt.lower() and len(salt) == 2 * SALT_BYTES and payload_digest(salt, payload) == digest
+        )
     except ValueError:
         return False
 

@@ -10,6 +10,7 @@ from memsmith import __version__
 from memsmith.surfaces._errors import MEANINGS
 from memsmith.surfaces.cli import demo, moving, reading, writing
 
+# Shown as markup, which is safe: all of it is ours.
 _EXIT_CODES: Final = " · ".join(f"[bold]{code:d}[/] {meaning}" for code, meaning in MEANINGS.items())
 
 app = typer.Typer(

@@ -204,12 +204,13 @@ async def _propose(stage: Stage, store: MemoryStore, scan: SecretScan | None) ->
     """Let the agent say its lines; return the id of the memory for each."""
     stage.scene(
         "An agent proposes",
-        "It never writes. Validators judge the shape, the confidence, secrets, hidden characters and",
-        "text that gives orders to the model. What is not sure waits; what is wrong is refused.",
+        "It never writes. Validators look at shape and confidence, for secrets, for",
+        "hidden characters and for orders to the model. What is unsure waits for a",
+        "person; what is wrong is refused.",
     )
     if scan is None:
-        line = Text("left out: a proposed secret. SecretScan needs pip install 'memsmith[secrets]'", "yellow")
-        stage.show("left_out", "secret", line)
+        missing = "left out: a secret that is proposed (pip install 'memsmith[secrets]')"
+        stage.show("left_out", "secret", Text(missing, "yellow"))
     table = proposals_table()
     results: list[ProposalResult] = []
     said: dict[str, str] = {}
@@ -278,7 +279,8 @@ def _claim(memory: Memory) -> Text:
 async def _come_back(stage: Stage, store: MemoryStore) -> None:
     stage.scene(
         "The rejected value comes back",
-        "Another session, other case and spacing, full confidence. A tombstone knows it all the same.",
+        "Another session, other case and spacing, full confidence; and yet a",
+        "tombstone knows it.",
     )
     result = await store.propose(BUDGET_AGAIN, NEXT_SESSION, 1.0, origin=Origin.AGENT, actor=AGENT)
     (stone,) = await store.tombstones()

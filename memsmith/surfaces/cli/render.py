@@ -245,12 +245,12 @@ def audit_table(entries: Iterable[AuditEntry], width: int, *, memory_ids: bool =
 
 
 def _narrow_audit_table(entries: Iterable[AuditEntry], *, memory_ids: bool) -> Table:
-    table = table_of("seq", "action", "status", "details")
+    table = table_of("seq", "action", "details")
     for entry in entries:
-        action = stacked(Text(visible(entry.action)), moment_text(entry.timestamp))
-        details = stacked(Text(visible(entry.actor)), Text(details_of(entry.metadata), "dim"))
+        action = Text.assemble(visible(entry.action), " → ", status_text(entry.to_status))
         whose = [id_text(entry.memory_id)] if memory_ids else []
-        table.add_row(str(entry.seq), action, status_text(entry.to_status), stacked(*whose, details))
+        details = stacked(Text(visible(entry.actor)), Text(details_of(entry.metadata), "dim"))
+        table.add_row(str(entry.seq), stacked(action, *whose, moment_text(entry.timestamp)), details)
     return table
 
 
@@ -267,19 +267,19 @@ def _detail(value: Any) -> str:
 
 def tombstones_table(stones: Iterable[Tombstone]) -> Table:
     """Return tombstones, one a row. They hold no value to show."""
-    table = table_of("tombstone", "refused", "applies to", "reason", "since")
+    table = table_of("tombstone", "refused", "reason", "applies to")
     for stone in stones:
+        lines = [
+            id_text(stone.id),
+            Text.assemble(("of ", "dim"), visible(stone.memory_id)),
+            moment_text(stone.created_at),
+        ]
+        if stone.lifted_at is not None:
+            lines.append(Text(f"lifted {stone.lifted_at:%Y-%m-%d %H:%M:%S}Z", "green"))
+            lines.append(Text(visible(stone.lift_reason or ""), "green"))
         names = {"kind": stone.kind, "scope": stone.scope, "key": stone.key}
         where = "\n".join(f"{name} {visible(value)}" for name, value in names.items() if value)
-        since = [moment_text(stone.created_at)]
-        if stone.lifted_at is not None:
-            lifted = Text(f"lifted {stone.lifted_at:%Y-%m-%d %H:%M:%S}Z", "green")
-            since += [lifted, Text(visible(stone.lift_reason or ""), "green")]
-        whose = Text.assemble(("of ", "dim"), visible(stone.memory_id))
-        table.add_row(
-            stacked(id_text(stone.id), whose), str(stone.refused), where, visible(stone.reason or ""),
-            stacked(*since),
-        )  # fmt: skip
+        table.add_row(stacked(*lines), str(stone.refused), visible(stone.reason or ""), where)
     return table
 
 

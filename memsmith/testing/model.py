@@ -1,0 +1,234 @@
+"""The lifecycle in plain Python: what a store must do, with none of how.
+
+This is the specification that :mod:`memsmith.testing.stateful` holds every store to. Memories are
+numbered in order of creation, so are tombstones; a moment is the number of the unit, because all of
+a unit happens at one time. Values that contain "wrong" are refused, confidence below 0.5 is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+PENDING, ACTIVE, REJECTED, RETRACTED, EXPIRED, QUARANTINED = (
+    "pending_confirmation", "active", "rejected", "retracted", "expired", "quarantined",
+)  # fmt: skip
+
+LIVE = {PENDING, ACTIVE}
+ALLOWED = {
+    "confirm": {PENDING},
+    "reject": {PENDING, ACTIVE, QUARANTINED},
+    "retract": {PENDING, ACTIVE, QUARANTINED},
+    "revise": {PENDING, ACTIVE},
+    "update_confidence": {PENDING, ACTIVE},
+    "quarantine": {PENDING, ACTIVE, EXPIRED},
+    "release": {QUARANTINED},
+}
+OWNER, OWNER_ORIGIN = "owner", 3
+
+
+@dataclass
+class Entry:
+    """One memory."""
+
+    value: str | None
+    session: str
+    scope: str
+    key: str | None
+    confidence: float
+    origin: int
+    actor: str
+    parents: list[int]
+    expires: int | None
+    moment: int
+    status: str = ACTIVE
+    held: str | None = None
+    version: int = 1
+
+
+@dataclass
+class Block:
+    """One tombstone."""
+
+    value: str
+    scope: str
+    key: str | None
+    refused: int = 0
+    lifted: bool = False
+
+    def reach(self, scope: str, key: str | None) -> str:
+        """Return blocks, near (a person decides) or none, for a proposal of the same value."""
+        below = self.scope in {"", scope} or scope.startswith(self.scope + "/")
+        above = scope == "" or self.scope.startswith(scope + "/")
+        if not (below or above) or (key is not None and self.key not in {None, key}):
+            return "none"
+        return "blocks" if below and key in {None, self.key} else "near"
+
+
+class Refused(Exception):  # noqa: N818 - an answer of the model, named by the error it stands for
+    """The store must raise the error of this name, and nothing changes."""
+
+
+def normal(value: str) -> str:
+    """Return a value as tombstones compare it."""
+    return " ".join(value.casefold().split())
+
+
+@dataclass
+class Model:
+    """All of a store; the methods are its verbs."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    blocks: list[Block] = field(default_factory=list[Block])
+    now: int = 0
+    moment: int = 0
+
+    def propose(self, new: Entry, dedup: bool) -> tuple[str, int]:
+        """Return the code of the result and the number of the memory it names."""
+        assert new.value is not None
+        met = [(b.reach(new.scope, new.key), b) for b in self._standing(new.value)]
+        if blocking := [block for reach, block in met if reach == "blocks"]:
+            blocking[0].refused += 1
+            new.value = None
+            return self._enter(new, REJECTED, "tombstoned")
+        twin = self._twin(new, asserted=False) if dedup else None
+        if twin is not None:
+            self._endorse(self.entries[twin], new)
+            return "duplicate", twin
+        if "wrong" in new.value:
+            return self._enter(new, REJECTED, "validation")
+        if new.confidence < 0.5 or any(reach == "near" for reach, _ in met):
+            return self._enter(new, PENDING, "pending")
+        return self._enter(new, ACTIVE, "accepted")
+
+    def confirm(self, n: int, actor: str, version: int | None) -> None:
+        """A reviewer says yes; judged again."""
+        entry = self._allowed("confirm", n)
+        self._refuse("PermissionDeniedError", actor not in {OWNER} and actor == entry.actor)
+        self._refuse("StaleVersionError", version not in {None, entry.version})
+        self._refuse("InvalidTransitionError", self._over(entry))
+        self._refuse_blocked(entry.value, entry)
+        twin = self._twin(entry, asserted=True)
+        changed = twin is not None and self.entries[twin].status == ACTIVE
+        self._refuse("BaseChangedError", changed and version is None)
+        self._change(entry, status=ACTIVE, origin=OWNER_ORIGIN)
+
+    def reject(self, n: int, also: bool) -> None:
+        """Never true: gone, and the value is blocked."""
+        entry = self._allowed("reject", n)
+        block = Block(normal(entry.value or ""), entry.scope, entry.key)
+        same = [e for e in self._others(entry) if e.status in LIVE and normal(e.value or "") == block.value]
+        others = [e for e in same if block.reach(e.scope, e.key) == "blocks"]
+        self._refuse("TombstoneConflictError", bool(others) and not also)
+        self.blocks.append(block)
+        for gone in [entry, *others]:
+            self._change(gone, status=RETRACTED, held=None)
+
+    def retract(self, n: int, cascade: bool) -> None:
+        """Does not hold (any more)."""
+        self._allowed("retract", n)
+        doomed = {n}
+        if cascade:
+            for child, entry in enumerate(self.entries):  # parents come first, so one pass finds all
+                if doomed & set(entry.parents):
+                    doomed.add(child)
+        for i in doomed:
+            if self.entries[i].status in ALLOWED["retract"]:
+                self._change(self.entries[i], status=RETRACTED, held=None)
+
+    def revise(self, n: int, value: str, version: int | None) -> None:
+        """Pass all a proposal passes, under the same number."""
+        entry = self._allowed("revise", n)
+        self._refuse("StaleVersionError", version not in {None, entry.version})
+        self._refuse_blocked(value, entry)
+        self._refuse("ValidationError", "wrong" in value)
+        self._refuse("ReviewRequiredError", entry.confidence < 0.5)
+        self._refuse("DuplicateError", self._twin(entry, asserted=True, value=value) is not None)
+        self._change(entry, value=value)
+
+    def update_confidence(self, n: int, value: float) -> None:
+        """Only rises."""
+        entry = self._allowed("update_confidence", n)
+        self._refuse("ConfidenceMonotonicityError", value <= entry.confidence)
+        self._change(entry, confidence=value)
+
+    def quarantine(self, n: int) -> None:
+        """Out of every read."""
+        entry = self._allowed("quarantine", n)
+        self._change(entry, held=entry.status, status=QUARANTINED)
+
+    def release(self, n: int) -> None:
+        """Back, unless blocked or over."""
+        entry = self._allowed("release", n)
+        live = entry.held in LIVE
+        if live:
+            self._refuse_blocked(entry.value, entry)
+        self._change(entry, status=EXPIRED if live and self._over(entry) else entry.held, held=None)
+
+    def lift(self, n: int) -> None:
+        """The value may come back."""
+        self.blocks[n].lifted = True
+
+    def expire(self) -> int:
+        """Return how many live memories ran out."""
+        due = [e for e in self.entries if e.status in LIVE and self._over(e)]
+        for entry in due:
+            self._change(entry, status=EXPIRED)
+        return len(due)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _allowed(self, verb: str, n: int) -> Entry:
+        self._refuse("InvalidTransitionError", self.entries[n].status not in ALLOWED[verb])
+        return self.entries[n]
+
+    def _refuse(self, error: str, when: bool) -> None:
+        if when:
+            raise Refused(error)
+
+    def _refuse_blocked(self, value: str | None, entry: Entry) -> None:
+        for block in self._standing(value or ""):
+            if block.reach(entry.scope, entry.key) == "blocks":
+                block.refused += 1
+                raise Refused("TombstonedError")
+
+    def _standing(self, value: str) -> list[Block]:
+        return [b for b in self.blocks if b.value == normal(value) and not b.lifted]
+
+    def _others(self, entry: Entry) -> list[Entry]:
+        return [e for e in self.entries if e is not entry]
+
+    def _over(self, entry: Entry) -> bool:
+        return entry.expires is not None and entry.expires <= self.now
+
+    def _twin(self, entry: Entry, *, asserted: bool, value: str | None = None) -> int | None:
+        """Return who says the same already: on its key, or without a key in its session and scope."""
+
+        def same(e: Entry) -> bool:
+            if e.value != (value or entry.value) or (e.scope, e.key) != (entry.scope, entry.key):
+                return False
+            if entry.key is None:
+                return e.session == entry.session
+            return not asserted or e.moment == entry.moment
+
+        return self._first(lambda e: e is not entry and e.status in LIVE and same(e) and not self._over(e))
+
+    def _first(self, wanted: Callable[[Entry], bool]) -> int | None:
+        return next((n for n, e in enumerate(self.entries) if wanted(e)), None)
+
+    def _endorse(self, live: Entry, again: Entry) -> None:
+        if again.origin > live.origin:
+            self._change(live, origin=again.origin)
+            if live.status == PENDING and again.actor == OWNER:
+                self._change(live, status=ACTIVE)
+
+    def _enter(self, new: Entry, status: str, code: str) -> tuple[str, int]:
+        new.status = status
+        self.entries.append(new)
+        return code, len(self.entries) - 1
+
+    def _change(self, entry: Entry, **changes: Any) -> None:
+        entry.version += 1
+        for name, value in changes.items():
+            setattr(entry, name, value)
