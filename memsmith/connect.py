@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from memsmith.backends.memory import MemoryBackend
-from memsmith.errors import ArgumentError
+from memsmith.errors import ArgumentError, ImportRefusedError, LedgerError
 from memsmith.protocols import StorageBackend
+from memsmith.store.store import MemoryStore
+from memsmith.store.upgrading import take_over
+from memsmith.types import DEFAULT_TENANT
 
 SCHEMES: Final = ("sqlite", "memory")
 
@@ -51,3 +59,79 @@ def _seconds(text: str) -> float:
 def _no_more(options: dict[str, str]) -> None:
     if options:
         raise ArgumentError("url", "no options but durability and busy_seconds", ", ".join(sorted(options)))
+
+
+@dataclass(frozen=True)
+class UpgradeReport:
+    """What an upgrade carried over: memories, by status too, and audit rows as history.
+
+    `backup` is the copy of the old file. `skipped` says of each id that was left out why.
+    """
+
+    memories: int
+    statuses: dict[str, int]
+    history: int
+    backup: Path
+    skipped: dict[str, str]
+
+
+async def upgrade(
+    path: str | Path,
+    *,
+    skip_bad: bool = False,
+    tenant: str = DEFAULT_TENANT,
+    secret: str | bytes | None = None,
+) -> UpgradeReport:
+    """Turn a database of memsmith 0.1.0 into one of ours, keeping a copy as ``FILE.0.1.0.bak``.
+
+    Memories keep their ids, content, times and status; its audit rows become history in the ledger,
+    then each memory gets one ``imported`` row. The new file is written beside, verified and replayed
+    before it takes the old one's place at once, so that at any moment one of the two is there, whole.
+    The old file must be open nowhere else (StoreBusyError). Times without an offset count as UTC.
+
+    What a memory can't be here (blank content, NaN, an unknown status) refuses the upgrade with
+    ImportRefusedError, naming the ids, unless `skip_bad` leaves those rows to the copy alone.
+    """
+    work = asyncio.ensure_future(_upgrade(Path(path), skip_bad, tenant, secret))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        # The files beside are cleared away at its end, so it is seen through.
+        await asyncio.wait([work])
+        raise
+
+
+async def _upgrade(path: Path, skip_bad: bool, tenant: str, secret: str | bytes | None) -> UpgradeReport:
+    from memsmith.backends.sqlite import SQLiteBackend
+    from memsmith.backends.sqlite.legacy import finish, upgrading
+
+    with ExitStack() as stack:
+        site = await asyncio.to_thread(stack.enter_context, upgrading(path))
+        old = site.legacy
+        if old.faults and not skip_bad:
+            listed = "; ".join(f"{ident}: {why}" for ident, why in old.faults.items())
+            raise ImportRefusedError(
+                f"{path}: {len(old.faults)} rows can't be carried over ({listed}); "
+                f"skip_bad=True leaves them to the copy"
+            )
+        backend = SQLiteBackend(site.work)
+        await backend.initialize()
+        try:
+            await take_over(backend, tenant, secret, old.memories, old.audit)
+        finally:
+            await backend.close()
+        async with await MemoryStore.init(SQLiteBackend(site.work), tenant=tenant, secret=secret) as store:
+            answer, replayed = await store.verify(), await store.replay()
+        rows = len(old.audit) + len(old.memories)
+        if not (
+            answer.ok and replayed.identical and (answer.rows, replayed.memories) == (rows, len(old.memories))
+        ):
+            raise LedgerError(f"{path}: what was written does not hold ({answer}); the old file was kept")
+        await asyncio.to_thread(finish, site)
+        return UpgradeReport(
+            memories=len(old.memories),
+            statuses=dict(Counter(memory.status.value for memory in old.memories)),
+            history=len(old.audit),
+            backup=site.backup,
+            skipped=old.faults,
+        )

@@ -105,12 +105,14 @@ class NotFoundError(MemsmithError):
 class InvalidTransitionError(MemsmithError):
     """The lifecycle has no such transition; nothing changed."""
 
-    def __init__(self, memory_id: str, from_status: str, to_status: str) -> None:
+    def __init__(self, memory_id: str, from_status: str, to_status: str, action: str = "") -> None:
         self.memory_id = memory_id
         self.from_status = from_status
         self.to_status = to_status
-        way = f"from {_value(from_status)} to {_value(to_status)}"
-        super().__init__(f"Invalid transition: memory {memory_id} cannot go {way}")
+        way = f"cannot go from {_value(from_status)} to {_value(to_status)}"
+        if from_status == to_status:
+            way = f"is {_value(from_status)} and can't be {_value(action)}"
+        super().__init__(f"Invalid transition: memory {memory_id} {way}")
 
 
 class ConfidenceMonotonicityError(MemsmithError):

@@ -116,7 +116,7 @@ _TARGET_NAMED: Final = {row.action: row.to_statuses[0] for row in TABLE if len(r
 def check(memory_id: str, from_status: MemoryStatus, action: Action, to_status: MemoryStatus) -> None:
     """Raise InvalidTransitionError unless the table has this transition."""
     if to_status not in TRANSITIONS.get((from_status, action), frozenset()):
-        raise InvalidTransitionError(memory_id, from_status, to_status)
+        raise InvalidTransitionError(memory_id, from_status, to_status, action)
 
 
 def next_status(memory_id: str, from_status: MemoryStatus, action: Action) -> MemoryStatus:

@@ -216,8 +216,12 @@ class StorageBackend(Reads, Protocol):
         """
         ...
 
-    async def restore(self, tenant: str, changes: Changes) -> None:
-        """Write rows verbatim, in one transaction; ImportRefusedError unless the tenant is empty."""
+    async def restore(self, tenant: str, changes: Changes, secrets: Sequence[tuple[str, bytes]] = ()) -> None:
+        """Write rows verbatim, in one transaction; ImportRefusedError unless the tenant is empty.
+
+        `secrets` take the place of those in the storage, in this order; ImportRefusedError unless
+        every tenant is empty, for what is stored is keyed with the ones it has.
+        """
         ...
 
 

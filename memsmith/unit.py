@@ -225,7 +225,10 @@ class State:
 
     def _gather(self, index: Index[Any], key: object) -> list[Memory]:
         ids = index.get(key)
-        return [m for m in map(self._memories.__getitem__, ids) if m.status in LIVE] if ids else []
+        if not ids:
+            return []
+        # Oldest first, so that what was loaded when does not decide which of several is named.
+        return [m for m in map(self._memories.__getitem__, sorted(ids)) if m.status in LIVE]
 
     def blocks(self, digests: Iterable[str]) -> list[Tombstone]:
         """Return the standing tombstones with one of these digests."""

@@ -207,11 +207,15 @@ class MemoryBackend(_Reading):
         self._secrets[secret_id] = secret or b""
         return True
 
-    async def restore(self, tenant: str, changes: Changes) -> None:
+    async def restore(self, tenant: str, changes: Changes, secrets: Sequence[tuple[str, bytes]] = ()) -> None:
         async with self._writer:
             data = self._data(tenant)
             if data.head is not None:
                 raise ImportRefusedError(f"Tenant {tenant!r} is not empty")
+            if secrets:
+                if any(other.head is not None for other in self._tenants.values()):
+                    raise ImportRefusedError("Other tenants are keyed with the secret of this storage")
+                self._secrets = dict(secrets)
             data.apply(replace(changes))
 
 

@@ -36,7 +36,7 @@ from memsmith.protocols import (
 )
 from memsmith.store import change
 from memsmith.store.group import GroupCommit
-from memsmith.store.hooks import Dispatcher
+from memsmith.store.hooks import Dispatcher, inside_hook
 from memsmith.store.judge import Bench
 from memsmith.store.once import once
 from memsmith.store.prepare import Digester, Limits, Prepared, arguments_of, prepare, require_actor
@@ -84,6 +84,7 @@ class Engine:
     _sweeper: asyncio.Task[None] | None
     _loop: asyncio.AbstractEventLoop
     _forks: int
+    _closing: bool
     _closed: bool
 
     @classmethod
@@ -122,7 +123,7 @@ class Engine:
         self._storage = storage
         self._loop = asyncio.get_running_loop()
         self._forks = _forks
-        self._closed = False
+        self._closing = self._closed = False
         self._group = GroupCommit(storage, tenant, clock, self._metrics, self._published, patience)
         self._transactions = Transactions(storage, tenant, clock, self._group)
         await storage.initialize()
@@ -148,11 +149,11 @@ class Engine:
     async def close(self) -> None:
         """Finish what is under way, let the hooks hear of it, and close the backend. Twice is fine."""
         self._check_place()
-        if self._closed:
+        if self._closing:
             return
         if self._transactions.current() is not None:
             raise LifetimeError("Close the store after its transaction, not inside it")
-        self._closed = True
+        self._closing = True
         closing = asyncio.ensure_future(self._finish())
         try:
             await asyncio.shield(closing)
@@ -165,16 +166,19 @@ class Engine:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
-        await self._group.close()
+        # Hooks may still read and write while they hear of what happened, and cause more to hear of.
+        while self._group.busy or self._hooks.busy:
+            await self._group.close()
+            await self._hooks.close()
         async with self._group.writer:
+            self._closed = True
             await self._storage.close()
-        await self._hooks.close()
 
     # -- inside -------------------------------------------------------------------------------
 
     def _enter(self) -> None:
         self._check_place()
-        if self._closed:
+        if self._closed or (self._closing and not inside_hook()):
             raise ClosedError("The store is closed; open another one")
 
     def _check_place(self) -> None:

@@ -120,6 +120,11 @@ class GroupCommit:
             if not future.done():
                 future.set_exception(error)
 
+    @property
+    def busy(self) -> bool:
+        """True while units wait or are being committed."""
+        return self._driver is not None
+
     async def close(self) -> None:
         """Wait until everything handed in is answered."""
         while self._driver is not None:

@@ -17,6 +17,11 @@ logger = logging.getLogger("memsmith")
 _inside: ContextVar[bool] = ContextVar("memsmith_inside_hook", default=False)
 
 
+def inside_hook() -> bool:
+    """Tell whether the current task runs inside a hook."""
+    return _inside.get()
+
+
 class Dispatcher:
     """Feeds transitions to the hooks; a hook that raises is logged and changes nothing."""
 
@@ -77,7 +82,12 @@ class Dispatcher:
                 hook, row.memory_id, row.from_status, row.to_status,
             )  # fmt: skip
 
+    @property
+    def busy(self) -> bool:
+        """True while there is something left to hear of; inside a hook nobody can wait for it."""
+        return self._task is not None and not _inside.get()
+
     async def close(self) -> None:
         """Wait until the hooks heard of everything; called from inside a hook, return at once."""
-        while self._task is not None and not _inside.get():
+        if self._task is not None and not _inside.get():
             await asyncio.wait([self._task])

@@ -55,6 +55,10 @@ class Digester:
     """Keyed digests under every secret the store holds; new rows use the first."""
 
     def __init__(self, secrets: Sequence[tuple[str, bytes]]) -> None:
+        self.use(secrets)
+
+    def use(self, secrets: Sequence[tuple[str, bytes]]) -> None:
+        """Take these secrets in place of the ones so far, as an import may ask for."""
         self.secrets = tuple(secrets)
         self.current_id = self.secrets[0][0]
         self._keyed = [keyed_hash(secret) for _, secret in self.secrets]

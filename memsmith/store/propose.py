@@ -191,12 +191,17 @@ def plant(
         created_at=state.now,
         tenant=state.tenant,
     )
+    bury(state, stone, payload)
+    return stone
+
+
+def bury(state: State, stone: Tombstone, payload: dict[str, Any]) -> None:
+    """Put a tombstone in place; `payload` is of the row that says so, with its memory, actor and time."""
     record = tombstone_record(stone)
     payload["tombstone"] = {
         name: record[name] for name in ("id", "kind", "scope", "key", "digest", "secret_id", "reason")
     }
     state.put_tombstone(stone)
-    return stone
 
 
 def count_refusal(state: State, stone: Tombstone) -> None:

@@ -13,7 +13,7 @@ from memsmith._canonical import require_text
 from memsmith.metrics import PROPOSALS
 from memsmith.protocols import TransitionHandler
 from memsmith.store import change
-from memsmith.store.governance import GovernanceReads
+from memsmith.store.importing import Transfers
 from memsmith.store.once import once
 from memsmith.store.prepare import (
     arguments_of,
@@ -29,7 +29,7 @@ from memsmith.unit import State, Wants
 TRANSACTION_SECONDS: Final = 5.0
 
 
-class MemoryStore(GovernanceReads):
+class MemoryStore(Transfers):
     """Governed memory: agents propose, validators decide, people confirm, the ledger remembers.
 
     Make one with `init` or `open`. The bare store acts as the owner and reads as

@@ -66,7 +66,7 @@ class Block:
         return "blocks" if below and key in {None, self.key} else "near"
 
 
-class Refused(Exception):  # noqa: N818 - an answer of the model, named by the error it stands for
+class Refused(Exception):
     """The store must raise the error of this name, and nothing changes."""
 
 

@@ -91,8 +91,8 @@ class _NothingWrong(SyncValidator):
         return ValidationResult(passed="wrong" not in memory.content, errors=["it is wrong"])
 
 
-class _Undo(Exception):  # noqa: N818 - leaves a transaction, and is caught around it
-    pass
+class _Undo(Exception):
+    """Leaves a transaction, and is caught around it."""
 
 
 class Driver:
@@ -169,7 +169,8 @@ class Driver:
     def _item(self, given: dict[str, Any]) -> ProposalInput:
         return ProposalInput(
             given["value"], given["confidence"], None, given["dedup"],
-            scope=given["scope"], key=given["key"], origin=list(Origin)[given["origin"]], actor=given["actor"],
+            scope=given["scope"], key=given["key"], actor=given["actor"],
+            origin=list(Origin)[given["origin"]],
             depends_on=[_nth(self.ids, n) for n in given["parents"]] if self.ids else [],
             ttl=timedelta(seconds=TTL) if given["lives"] else None,
         )  # fmt: skip
@@ -187,7 +188,7 @@ class Driver:
         numbers: dict[str, str] = {}
 
         def plain(rows: list[Any]) -> list[Any]:
-            texts = [repr({k: v for k, v in vars(row).items() if k not in _OWN}) for row in rows]
+            texts = [repr(sorted((k, v) for k, v in vars(row).items() if k not in _OWN)) for row in rows]
             return [_ID.sub(lambda m: numbers.setdefault(m[0], f"#{len(numbers)}"), text) for text in texts]
 
         audit = plain(await self.store.audit(limit=10_000))
@@ -266,7 +267,9 @@ class ModelMachine(_Machine):
                 return model.expire()
             n = arguments.pop("n")
             if name == "lift":
-                return None if not model.blocks else (model.lift(n % len(model.blocks)), True)[1]
+                if model.blocks:
+                    model.lift(n % len(model.blocks))
+                return True if model.blocks else None
             if not model.entries:
                 return None
             entry = _nth(model.entries, n)
@@ -356,4 +359,7 @@ class ComparisonMachine(_Machine):
     def all_rows_agree(self) -> None:
         """Compare memories, ledger and tombstones."""
         one, other = (driver.run(driver.everything()) for driver in self.drivers)
-        assert one == other
+        for ours, theirs in zip(one, other, strict=True):
+            assert len(ours) == len(theirs)
+            different = next(((a, b) for a, b in zip(ours, theirs, strict=True) if a != b), None)
+            assert different is None, different

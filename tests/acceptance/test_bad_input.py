@@ -109,8 +109,8 @@ async def test_bad_content_is_refused_at_every_door(
 ) -> None:
     memory = await store.propose("fine", "s", 0.9)
     error = await writes_nothing(lambda: store.propose(content, "s", 0.9), InvalidContentError)
-    assert isinstance(error, ValueError)
     assert error.argument.startswith("content")
+    assert isinstance(error, ValueError)
     batch = [ProposalInput("good", 0.9), ProposalInput(content, 0.9)]
     await writes_nothing(lambda: store.propose_many(batch, "s"), InvalidContentError)
     await writes_nothing(lambda: store.revise(memory.memory_id, content), InvalidContentError)

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from memsmith import MemoryStatus, MemoryStore, ProposalInput
+from memsmith.errors import ClosedError
+from memsmith.errors import ClosedError
 from memsmith.types import Memory
 
 S = MemoryStatus
@@ -144,6 +146,32 @@ async def test_closing_waits_until_the_hooks_heard_of_everything(open_store: Ope
     await store.close()
     results = await asyncio.gather(*tasks)
     assert [h[0] for h in heard] == [r.memory_id for r in results]
+
+
+async def test_a_hook_may_still_read_while_the_store_is_being_closed(open_store: OpenStore) -> None:
+    seen: list[MemoryStatus] = []
+    started = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def slow(memory_id: str, from_status: MemoryStatus, to_status: MemoryStatus) -> None:
+        started.set()
+        await go_on.wait()
+        memory = await store.get(memory_id)
+        assert memory is not None
+        seen.append(memory.status)
+
+    store = await open_store(hooks=[slow])
+    proposing = asyncio.create_task(store.propose({"a": 1}, "s", 0.9))
+    await started.wait()
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    with pytest.raises(ClosedError):
+        await store.propose({"a": 2}, "s", 0.9)
+    go_on.set()
+    await closing
+    await proposing
+
+    assert seen == [MemoryStatus.ACTIVE]
 
 
 async def test_an_index_fed_by_a_hook_stays_equal_to_what_is_active(store: MemoryStore) -> None:

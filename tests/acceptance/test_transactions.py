@@ -304,8 +304,8 @@ async def test_a_task_started_inside_a_nested_part_belongs_to_it(store: MemorySt
 
 
 async def test_another_event_loop_is_refused(store: MemoryStore) -> None:
-    def elsewhere() -> list[type[BaseException]]:
-        async def call() -> list[type[BaseException]]:
+    def elsewhere() -> list[type[Any]]:
+        async def call() -> list[type[Any]]:
             verbs = [
                 store.propose("x", "s", 0.9),
                 store.list(),

@@ -92,11 +92,8 @@ async def test_a_verb_moves_a_memory_where_the_table_says_or_is_refused_and_chan
 async def test_only_what_is_live_expires(
     store: MemoryStore, memory_in: MemoryIn, clock: ManualClock, status: MemoryStatus
 ) -> None:
-    more = {} if status is S.EXPIRED else {"expires_at": START + timedelta(hours=1)}
-    if status is S.EXPIRED:
-        memory = await memory_in(store, status)
-    else:
-        memory = (await store.propose("other", "s", 0.8, **more)) and await memory_in(store, status, **more)
+    end = None if status is S.EXPIRED else START + timedelta(hours=1)
+    memory = await memory_in(store, status, expires_at=end)
     clock.set(START + timedelta(hours=1))
     await store.expire_batch()
     after = await store.get(memory.id)
@@ -466,3 +463,11 @@ async def test_rejecting_what_others_hold_too_names_them_and_changes_nothing(
     await store.reject(one, "never true", also=True)
     statuses = {m.id: m.status for m in await store.list()}
     assert statuses == dict.fromkeys([one, same, below], S.RETRACTED)
+
+
+async def test_of_several_live_memories_of_one_value_a_duplicate_names_the_oldest(store: MemoryStore) -> None:
+    first = await store.propose("Rome", "s", 0.9)
+    second = await store.propose("Rome", "s", 0.9, dedup=False)
+    again = await store.propose("Rome", "s", 0.9, depends_on=[second.memory_id])
+    assert isinstance(again, Rejected)
+    assert again.memory_id == first.memory_id

@@ -48,12 +48,12 @@ def _histories(modest: int, steps: int) -> settings:
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("machine", "histories", "steps"),
-    [(MemoryMachine, 40, 30), (SQLiteMachine, 15, 25), (FileMachine, 5, 15)],
+    [(MemoryMachine, 25, 25), (SQLiteMachine, 12, 25), (FileMachine, 5, 15)],
 )
 def test_a_store_does_what_the_model_says(machine: type[ModelMachine], histories: int, steps: int) -> None:
-    run_state_machine_as_test(machine, settings=_histories(histories, steps))  # type: ignore[no-untyped-call]  # hypothesis leaves it so
+    run_state_machine_as_test(machine, settings=_histories(histories, steps))
 
 
 @pytest.mark.soak
 def test_sqlite_does_what_the_reference_does() -> None:
-    run_state_machine_as_test(SQLiteBesideMemory, settings=_histories(20, 30))  # type: ignore[no-untyped-call]  # hypothesis leaves it so
+    run_state_machine_as_test(SQLiteBesideMemory, settings=_histories(15, 25))

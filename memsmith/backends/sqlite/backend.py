@@ -270,12 +270,19 @@ class SQLiteBackend(SQLiteReads):
 
         return await self.write_hop(work)
 
-    async def restore(self, tenant: str, changes: Changes) -> None:
+    async def restore(self, tenant: str, changes: Changes, secrets: Sequence[tuple[str, bytes]] = ()) -> None:
         def work(connection: sqlite3.Connection) -> None:
             def fill() -> None:
                 with _transaction(connection):
                     if head(connection, tenant) is not None:
                         raise ImportRefusedError(f"Tenant {tenant!r} is not empty")
+                    if secrets:
+                        if connection.execute(SQL["any_tenant"]).fetchone() is not None:
+                            raise ImportRefusedError(
+                                "Other tenants are keyed with the secret of this storage"
+                            )
+                        connection.execute(SQL["drop_secrets"])
+                        connection.executemany(SQL["add_secret"], secrets)
                     write(connection, tenant, changes)
 
             self._guarded(fill)

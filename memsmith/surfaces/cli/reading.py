@@ -21,6 +21,7 @@ from memsmith.surfaces._errors import Exit
 from memsmith.surfaces.cli.render import (
     Out,
     audit_table,
+    counted,
     differences_table,
     memories_table,
     memory_card,
@@ -259,9 +260,10 @@ def _replay_data(report: ReplayReport) -> dict[str, Any]:
 
 
 def _replay_lines(report: ReplayReport) -> list[RenderableType]:
-    counted = f"{report.memories} memories and {report.tombstones} tombstones"
+    told = counted(report.memories, "memory", "memories")
+    told += f" and {counted(report.tombstones, 'tombstone', 'tombstones')}"
     if report.identical:
-        return [Text.assemble(("✔ ", "bold green"), f"{counted} are as the ledger says")]
+        return [Text.assemble(("✔ ", "bold green"), f"as the ledger says: {told}")]
     many = len(report.differences)
-    head = f"{many} {'is' if many == 1 else 'are'} not as the ledger says; it tells of {counted}"
+    head = f"{many} {'is' if many == 1 else 'are'} not as the ledger says; it tells of {told}"
     return [Text.assemble(("✘ ", "bold red"), head), differences_table(report.differences)]

@@ -17,6 +17,7 @@ from rich.progress import (
     BarColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -86,13 +87,28 @@ class Out:
         self._err.print(text, soft_wrap=True)
 
     @contextmanager
-    def working(self, what: str, total: int | None = None) -> Generator[Callable[[int], None], None, None]:
-        """Show a progress bar while the body runs; it is given what counts progress."""
+    def working(self, what: str) -> Generator[Task, None, None]:
+        """Show a progress bar on standard error while the body runs, where that is a terminal."""
         columns = (SpinnerColumn(), TextColumn(what), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         bar = Progress(*columns, console=self._err, transient=True, disable=not self._err.is_terminal)
         with bar:
-            task = bar.add_task(what, total=total)
-            yield lambda steps: bar.advance(task, steps)
+            yield Task(bar, bar.add_task(what, total=None))
+
+
+class Task:
+    """Long work, as its progress bar shows it."""
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar = bar
+        self._task = task
+
+    def expect(self, total: int) -> None:
+        """Say how many steps there are."""
+        self._bar.update(self._task, total=total)
+
+    def advance(self, steps: int = 1) -> None:
+        """Count steps that are done."""
+        self._bar.advance(self._task, steps)
 
 
 def _console(stream: TextIO) -> Console:
@@ -144,6 +160,11 @@ def content_text(memory: Memory, most: int = MOST_CONTENT) -> Text:
         return Text("(not kept)", "dim italic")
     shown = visible_json(memory.content)
     return Text(shown if len(shown) <= most else f"{shown[: most - 1]}…")
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {one if number == 1 else many}"
 
 
 def id_text(ident: str) -> Text:
@@ -285,7 +306,7 @@ def tombstones_table(stones: Iterable[Tombstone]) -> Table:
 
 def verification_text(answer: Verification) -> Group:
     """Return a verdict; of a failed one the first bad row, what was expected and what is there."""
-    rows = f"{answer.rows} {'row' if answer.rows == 1 else 'rows'} in order"
+    rows = f"{counted(answer.rows, 'row', 'rows')} in order"
     if answer.ok:
         head = Text.assemble(("✔ ", "bold green"), (answer.verdict.value, "bold green"), f"  {rows}")
         return Group(head, Text(f"  head {answer.head}", "dim"))

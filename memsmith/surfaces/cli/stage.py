@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -64,8 +64,9 @@ class Stage:
 
 def claim_text(content: Any) -> Text:
     """Return what was claimed as a sentence; content of another shape as JSON."""
-    if isinstance(content, dict) and {"about", "attribute", "value"} <= content.keys():
-        about, attribute, value = (visible(str(content[name])) for name in ("about", "attribute", "value"))
+    parts = cast(dict[str, Any], content) if isinstance(content, dict) else {}
+    if {"about", "attribute", "value"} <= parts.keys():
+        about, attribute, value = (visible(str(parts[name])) for name in ("about", "attribute", "value"))
         return Text.assemble((f"{about} · {attribute}: ", "dim"), value)
     return Text(visible_json(content))
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from memsmith.errors import ArgumentError, MemsmithError
 from memsmith.store.store import MemoryStore
 from memsmith.surfaces._errors import Exit, exit_code
-from memsmith.surfaces.cli.render import Out, content_text, error_data, status_text
+from memsmith.surfaces.cli.render import Out, content_text, counted, error_data, status_text
 from memsmith.surfaces.cli.shared import (
     DEFAULT_STORE,
     STDIO,
@@ -170,7 +170,9 @@ def lift(
     out = Out(json=as_json)
     stone = with_store(out, store, lambda opened: opened.lift_tombstone(ident, reason, actor=actor))
     shown = Text.assemble(
-        ("✔ lifted ", "green"), (visible(stone.id), "cyan"), f"  refused {stone.refused} times"
+        ("✔ lifted ", "green"),
+        (visible(stone.id), "cyan"),
+        f"  it refused {counted(stone.refused, 'proposal', 'proposals')}",
     )
     out.answer(stone, shown)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import pytest
 import pytest_asyncio
@@ -137,8 +137,7 @@ async def decided(backend: StorageBackend, decide: Callable[[State], T]) -> T:
     (settled,) = await committed(backend, Unit(decide))
     if settled.error is not None:
         raise settled.error
-    result: T = settled.result
-    return result
+    return cast(T, settled.result)
 
 
 async def stored(backend: StorageBackend, *memories: Memory) -> list[Memory]:

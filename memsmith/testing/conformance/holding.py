@@ -35,6 +35,14 @@ async def _add(tx: Transaction, memory: Memory) -> str:
     return memory.id
 
 
+async def _write(backend: StorageBackend, memory: Memory) -> None:
+    await committed(backend, adding(memory))
+
+
+async def _begin(backend: StorageBackend) -> Transaction:
+    return await backend.begin(TENANT, ManualClock())
+
+
 class Holding(Suite):
     """What `begin` gives."""
 
@@ -136,16 +144,13 @@ class Holding(Suite):
         tx = await backend.begin(TENANT, ManualClock())
         inside = await _add(tx, a_memory("inside"))
         outside = a_memory("outside")
-        waiting = [
-            asyncio.ensure_future(committed(backend, adding(outside))),
-            asyncio.ensure_future(backend.begin(TENANT, ManualClock())),
-        ]
-        done, _ = await asyncio.wait(waiting, timeout=0.05)
+        writing = asyncio.create_task(_write(backend, outside))
+        beginning = asyncio.create_task(_begin(backend))
+        done, _ = await asyncio.wait([writing, beginning], timeout=0.05)
         assert not done
         await tx.commit()
-        await waiting[0]
-        other: Transaction = await waiting[1]
-        await other.rollback()
+        await writing
+        await (await beginning).rollback()
         assert [row.memory_id for row in await backend.ledger(TENANT, 0, 10)] == [inside, outside.id]
 
     async def test_an_ended_transaction_lets_the_next_one_in(self, backend: StorageBackend) -> None:

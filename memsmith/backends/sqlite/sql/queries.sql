@@ -180,6 +180,14 @@ SELECT id, secret FROM secrets ORDER BY added_at, id
 INSERT INTO secrets (id, secret, added_at) SELECT ?, ?, count(*) FROM secrets WHERE true
 ON CONFLICT (id) DO NOTHING
 
+-- name: any_tenant
+-- Whether anything was ever written, by any tenant.
+SELECT tenant FROM heads LIMIT 1
+
+-- name: drop_secrets
+-- Make room for the secrets of a restored store; only where nothing is keyed yet.
+DELETE FROM secrets
+
 -- name: list
 -- The start of a list; conditions, order and limit follow, each from this file.
 SELECT
