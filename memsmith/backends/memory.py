@@ -187,15 +187,17 @@ class MemoryBackend(_Reading):
             return _settle(data, tenant, units, clock(), None)
 
     async def begin(self, tenant: str, clock: Clock) -> _MemoryTransaction:
-        await self._writer.acquire()
-        data = self._data(tenant).copy()
-
         def end(kept: bool) -> None:
             if kept:
                 self._tenants[tenant] = transaction.data
             self._writer.release()
 
-        transaction = _MemoryTransaction(tenant, data, clock(), end)
+        await self._writer.acquire()
+        try:
+            transaction = _MemoryTransaction(tenant, self._data(tenant).copy(), clock(), end)
+        except BaseException:
+            self._writer.release()
+            raise
         return transaction
 
     async def secrets(self) -> dict[str, bytes]:

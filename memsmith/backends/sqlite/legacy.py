@@ -18,7 +18,7 @@ import orjson
 from memsmith._canonical import encode_content, encode_json, optional_text, require_text, sha256_hex
 from memsmith._clock import require_aware
 from memsmith.backends.sqlite.filelock import FileLock
-from memsmith.backends.sqlite.opening import inspect_file, is_busy, translated
+from memsmith.backends.sqlite.opening import inspect_file, is_busy, open_to_read, translated
 from memsmith.errors import (
     ArgumentError,
     LegacyDatabaseError,
@@ -213,9 +213,9 @@ def _require_legacy(path: Path) -> None:
 def _holds(backup: Path, legacy: Legacy) -> bool:
     """Tell whether a copy is that of this very file, as an upgrade leaves it that was killed at the last."""
     try:
-        with closing(_reading(backup)) as connection:
+        with closing(open_to_read(backup)) as connection:
             return read_legacy(connection) == legacy
-    except sqlite3.Error:
+    except (OSError, sqlite3.Error):  # whatever it is, it is not that copy
         return False
 
 
@@ -223,7 +223,7 @@ def _copied(site: Site) -> Site:
     """Copy the old database page by page, whatever of it still lies in its WAL, and read the copy."""
     copy = _copy_of(site)
     try:
-        with closing(_reading(site.path)) as old, closing(sqlite3.connect(copy)) as new:
+        with closing(open_to_read(site.path, BUSY_SECONDS)) as old, closing(sqlite3.connect(copy)) as new:
             old.backup(new)
             # As a plain file: in WAL mode even looking would leave two more beside it.
             new.execute("PRAGMA journal_mode = DELETE")
@@ -270,10 +270,6 @@ def _swap(site: Site) -> None:
     _sync(site.path.parent)
     os.replace(site.work, site.path)
     _sync(site.path.parent)
-
-
-def _reading(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
 
 
 def _copy_of(site: Site) -> Path:

@@ -68,9 +68,8 @@ def _inspect_header(path: Path) -> None:
 
 def _inspect_stranger(path: Path) -> None:
     """Tell a 0.1.0 database, a half-made one of ours and somebody else's apart."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
+        with closing(open_to_read(path)) as connection:
             # After a crash all of our first transaction may still be in the WAL, the header's marks too.
             if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
                 return
@@ -83,6 +82,17 @@ def _inspect_stranger(path: Path) -> None:
         raise LegacyDatabaseError(f"{path} was written by memsmith 0.1.0: run `memsmith upgrade {path}`")
     if tables:
         raise NotAMemsmithDatabaseError(f"{path}: an SQLite database, but not one of memsmith's")
+
+
+def open_to_read(path: Path, timeout: float = 5.0) -> sqlite3.Connection:
+    """Connect to a file that is only to be looked at, without leaving anything beside it."""
+    with path.open("rb") as file:
+        in_wal_mode = file.read(_HEADER_BYTES)[18:20] == b"\x02\x02"
+    # To look at a database in WAL mode makes the two files of that mode, and a reader can't remove
+    # them. Where there is no WAL nobody has it open, and the file alone is all there is.
+    alone = in_wal_mode and not path.with_name(path.name + "-wal").exists()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+    return sqlite3.connect(uri, uri=True, timeout=timeout)
 
 
 def migrate(connection: sqlite3.Connection, migrations: list[Migration] | None = None) -> None:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from functools import partial
 from operator import index
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 SQL: Final = load_queries("memsmith.backends.sqlite")
 _NEWEST: Final = 2**62
+_row: Final[Callable[[Any], Row]] = partial(tuple.__new__, Row)  # Row._make without its length check
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _JSON_TYPES: Final = {
     str: ("text", "text"),
@@ -157,11 +159,11 @@ class SQLiteReads(ABC):
             else ("audit_of_memory", (tenant, memory_id, *bounds))
         )
         rows = await self._hop(lambda c: c.execute(SQL[name], values).fetchall())
-        return [Row._make(row) for row in rows]
+        return list(map(_row, rows))
 
     async def ledger(self, tenant: str, after: int, limit: int) -> Rows:
         rows = await self._hop(lambda connection: ledger(connection, tenant, after, limit))
-        return [Row._make(row) for row in rows]
+        return list(map(_row, rows))
 
     async def head(self, tenant: str) -> Head | None:
         return await self._hop(lambda connection: head(connection, tenant))
