@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from memsmith.ledger.entry import Row
 from memsmith.types import FACT, Head, Memory, MemoryStatus, Tombstone, ValidationResult
-from memsmith.unit import Changes, Loaded, OutcomeKey, OutcomeRecord, Settled, Unit, Wants
+from memsmith.unit import Settled, Unit
+from memsmith.wants import Changes, Loaded, OutcomeKey, OutcomeRecord, Wants
 
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the current instant, aware, in UTC."""

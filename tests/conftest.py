@@ -20,9 +20,10 @@ from memsmith import (
     StorageBackend,
 )
 from memsmith.lifecycle import Action
+from memsmith.state import State
 from memsmith.testing.clock import ManualClock
 from memsmith.types import Memory, ValidationResult
-from memsmith.unit import State, Unit
+from memsmith.unit import Unit
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 settings.register_profile("memsmith", max_examples=50, deadline=None, suppress_health_check=SLOW)

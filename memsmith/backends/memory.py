@@ -15,17 +15,8 @@ from memsmith.ledger.entry import Row
 from memsmith.ledger.record import Record, memory_record
 from memsmith.protocols import Clock, Memories, MemoryQuery, Rows, Tombstones
 from memsmith.types import LIVE, Head, Memory, Tombstone
-from memsmith.unit import (
-    Changes,
-    Loaded,
-    OutcomeKey,
-    OutcomeRecord,
-    Settled,
-    Unit,
-    Wants,
-    empty_head,
-    settle,
-)
+from memsmith.unit import Settled, Unit, empty_head, settle
+from memsmith.wants import Changes, Loaded, OutcomeKey, OutcomeRecord, Wants
 
 
 @dataclass

@@ -25,10 +25,11 @@ from memsmith.errors import (
     ValidationError,
 )
 from memsmith.lifecycle import Action, check, next_status
+from memsmith.state import State
 from memsmith.store.prepare import Digester, Prepared
 from memsmith.store.propose import Reach, Rules, blocking, count_refusal, duplicate_of, plant, reach_of
 from memsmith.types import DEFAULT_ACTOR, LIVE, Memory, MemoryStatus, Origin, Tombstone
-from memsmith.unit import State, Wants
+from memsmith.wants import Wants
 
 S = MemoryStatus
 Decision = Callable[[State], Memory]

@@ -34,6 +34,7 @@ from memsmith.protocols import (
     ValidatorFn,
     ValidatorSpec,
 )
+from memsmith.state import State
 from memsmith.store import change
 from memsmith.store.group import GroupCommit
 from memsmith.store.hooks import Dispatcher, inside_hook
@@ -44,7 +45,8 @@ from memsmith.store.propose import Reinforcement, Rules
 from memsmith.store.secrets import open_secrets
 from memsmith.store.transaction import Transactions
 from memsmith.types import DEFAULT_TENANT, Memory, ProposalInput
-from memsmith.unit import State, Unit, Wants
+from memsmith.unit import Unit
+from memsmith.wants import Wants
 
 T = TypeVar("T")
 logger = logging.getLogger("memsmith")

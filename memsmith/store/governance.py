@@ -18,7 +18,7 @@ from memsmith.store.prepare import require_actor
 from memsmith.store.reading import MAX_LIMIT, memory_query, next_cursor, require_count
 from memsmith.store.replaying import ReplayReport, compare
 from memsmith.types import FACT, AuditEntry, Memory, MemoryStatus, Outcome, Page, Tombstone
-from memsmith.unit import Wants
+from memsmith.wants import Wants
 
 CHUNK: Final = 2000
 """How many ledger rows are read at a time."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from memsmith.errors import ArgumentError, ImportRefusedError, LifetimeError, SecretRequiredError
 from memsmith.metrics import PROPOSALS
+from memsmith.state import State
 from memsmith.store.governance import GovernanceReads
 from memsmith.store.merging import (
     ImportReport,
@@ -25,7 +26,7 @@ from memsmith.store.replaying import restored
 from memsmith.store.secrets import require_secret, secret_id
 from memsmith.store.transfer import Contents, Lines, exported, read_lines
 from memsmith.types import Memory, ProposalResult, Tombstone
-from memsmith.unit import State, Wants
+from memsmith.wants import Wants
 
 UNIT: Final = 1000
 """How many memories or tombstones of a file are one unit of a merge."""

@@ -12,10 +12,10 @@ from memsmith._clock import to_text
 from memsmith._ids import new_id
 from memsmith.errors import NotFoundError
 from memsmith.lifecycle import Action
+from memsmith.state import State
 from memsmith.store.prepare import Prepared
 from memsmith.store.propose import WITHHELD, bury, code_of
 from memsmith.types import LIVE, Memory, MemoryStatus, ProposalInput, ProposalResult, Tombstone
-from memsmith.unit import State
 
 IMPORTED_FROM: Final = "imported_from"
 """Under which name an imported memory's metadata say where it came from."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from memsmith.errors import IdempotencyConflictError
+from memsmith.state import State
 from memsmith.types import Outcome
-from memsmith.unit import OutcomeKey, OutcomeRecord, State
+from memsmith.wants import OutcomeKey, OutcomeRecord
 
 T = TypeVar("T")
 

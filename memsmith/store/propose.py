@@ -10,6 +10,7 @@ from memsmith._ids import new_id
 from memsmith.errors import NotFoundError
 from memsmith.ledger.record import tombstone_record
 from memsmith.lifecycle import Action, next_status
+from memsmith.state import State
 from memsmith.store.once import remember, replayed
 from memsmith.store.prepare import Prepared, require_interval
 from memsmith.types import (
@@ -22,7 +23,7 @@ from memsmith.types import (
     Rejected,
     Tombstone,
 )
-from memsmith.unit import State, Wants
+from memsmith.wants import Wants
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from memsmith.ledger.replay import Replay, differing
 from memsmith.protocols import MemoryQuery, Reads, StorageBackend
 from memsmith.store.prepare import Digester
 from memsmith.types import Head, Memory, Tombstone
-from memsmith.unit import Changes, empty_head
+from memsmith.unit import empty_head
+from memsmith.wants import Changes
 
 PAGE: Final = 1000
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from memsmith._canonical import require_text
 from memsmith.metrics import PROPOSALS
 from memsmith.protocols import TransitionHandler
+from memsmith.state import State
 from memsmith.store import change
 from memsmith.store.importing import Transfers
 from memsmith.store.once import once
@@ -24,7 +25,7 @@ from memsmith.store.prepare import (
 )
 from memsmith.store.propose import code_of, decide_proposal, result_of, wants_of
 from memsmith.types import FACT, Memory, Origin, ProposalInput, ProposalResult, Tombstone
-from memsmith.unit import State, Wants
+from memsmith.wants import Wants
 
 TRANSACTION_SECONDS: Final = 5.0
 

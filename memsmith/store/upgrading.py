@@ -9,11 +9,12 @@ from memsmith._canonical import canonical
 from memsmith._clock import to_text, utc_now
 from memsmith.lifecycle import Action
 from memsmith.protocols import Clock, StorageBackend
+from memsmith.state import State
 from memsmith.store.merging import IMPORTED_FROM
 from memsmith.store.prepare import Digester
 from memsmith.store.secrets import open_secrets
 from memsmith.types import AuditEntry, Memory, MemoryStatus
-from memsmith.unit import State, Unit
+from memsmith.unit import Unit
 
 UNIT: Final = 1000
 """How many rows or memories are one unit."""

@@ -170,7 +170,7 @@ class Driver:
         return ProposalInput(
             given["value"], given["confidence"], None, given["dedup"],
             scope=given["scope"], key=given["key"], actor=given["actor"],
-            origin=list(Origin)[given["origin"]],
+            origin=_ORIGINS[int(given["origin"])],
             depends_on=[_nth(self.ids, n) for n in given["parents"]] if self.ids else [],
             ttl=timedelta(seconds=TTL) if given["lives"] else None,
         )  # fmt: skip
@@ -188,7 +188,8 @@ class Driver:
         numbers: dict[str, str] = {}
 
         def plain(rows: list[Any]) -> list[Any]:
-            texts = [repr(sorted((k, v) for k, v in vars(row).items() if k not in _OWN)) for row in rows]
+            fields: list[dict[str, Any]] = [row.__dict__ for row in rows]
+            texts = [repr(sorted((k, v) for k, v in row.items() if k not in _OWN)) for row in fields]
             return [_ID.sub(lambda m: numbers.setdefault(m[0], f"#{len(numbers)}"), text) for text in texts]
 
         audit = plain(await self.store.audit(limit=10_000))
@@ -199,6 +200,9 @@ class Driver:
 _ID = re.compile(r"\b[0-9a-f]{32}\b")
 _OWN = {"hash", "prev_hash"}
 """What salt makes different in every store."""
+
+
+_ORIGINS = [Origin.UNTRUSTED, Origin.TOOL, Origin.AGENT, Origin.OWNER]
 
 
 def _nth(items: list[T], n: int) -> T:

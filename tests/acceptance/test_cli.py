@@ -332,6 +332,11 @@ def test_hidden_characters_are_written_out_and_markup_is_text(cli: Cli) -> None:
         assert text in whole
 
 
+def test_a_line_end_in_a_reason_starts_no_line(cli: Cli) -> None:
+    cli("retract", cli.propose("tea"), "--reason", "cold\n  1 forged\trow")
+    assert "cold\\n  1 forged\\trow" in cli("audit").stdout
+
+
 def test_json_escapes_what_is_hidden_and_means_the_same(cli: Cli) -> None:
     cli.propose({"text": NASTY, "plain": "Zürich 東京 🙂"})
     shown = cli("list", "--json").stdout

@@ -90,6 +90,15 @@ def test_a_store_that_is_not_a_demos_own_is_left_alone(cli: Cli) -> None:
     assert cli.json("list") == before
 
 
+def test_a_store_that_holds_nothing_yet_is_left_alone_too(cli: Cli) -> None:
+    async def nothing(store: MemoryStore) -> None: ...
+
+    cli.library(nothing)
+    before = cli.json("secret")
+    cli("demo", code=3)
+    assert cli.json("secret") == before
+
+
 def test_the_store_of_the_environment_is_not_the_demos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

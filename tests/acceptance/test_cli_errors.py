@@ -131,6 +131,23 @@ def test_memory_is_a_store_too(cli: Cli) -> None:
     assert not cli.path.exists()
 
 
+def test_a_database_that_another_process_holds_is_busy_and_worth_another_try(cli: Cli) -> None:
+    cli.propose("tea")
+    holder = sqlite3.connect(cli.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    url = f"sqlite:///{cli.path}?busy_seconds=0.1"
+    failure = cli.failure("propose", '"coffee"', "-s", url, code=8)
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert (failure["type"], failure["retryable"]) == ("StoreBusyError", True)
+    cli("propose", '"coffee"', "-s", url)
+
+
+def test_a_store_in_a_folder_that_is_not_there_is_no_store(cli: Cli) -> None:
+    url = str(cli.path.parent / "nowhere" / "store.db")
+    assert cli.failure("propose", '"tea"', "-s", url, code=7)["type"] == "StorageError"
+
+
 # -- checking --------------------------------------------------------------------------------------
 
 

@@ -68,6 +68,15 @@ def test_an_export_that_fails_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+def test_an_export_that_breaks_off_leaves_no_file(cli: Cli, tmp_path: Path) -> None:
+    connection = sqlite3.connect(cli.path)
+    connection.execute("DELETE FROM memories WHERE status = 'active'")
+    connection.commit()
+    connection.close()
+    assert cli.failure("export", str(tmp_path / "lines.jsonl"), code=9)["type"] == "LedgerError"
+    assert not [path for path in tmp_path.iterdir() if "lines" in path.name]
+
+
 def test_an_import_without_the_secret_is_refused_as_a_whole(cli: Cli, other: Cli, tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     cli("export", str(lines))
@@ -146,28 +155,15 @@ CREATE TABLE audit_log (
 
 
 def old_file(path: Path, *contents: str) -> None:
-    """Write what 0.1.0 would have; `tests/migration` has files it wrote itself."""
+    """Write a file as 0.1.0 laid it out."""
     connection = sqlite3.connect(path)
     connection.executescript(OLD_TABLES)
     for number, content in enumerate(contents):
-        memory = (
-            f"m{number}",
-            content,
-            "s",
-            None,
-            None,
-            0.9,
-            "",
-            "active",
-            "[]",
-            TIME,
-            TIME,
-            None,
-            None,
-            None,
-        )
+        status = "active" if number else "pending_confirmation"
+        values = (content, "s", None, None, 0.9, "", status, "[]", TIME, TIME, None, None, None)
+        memory = (f"m{number}", *values)
         connection.execute(f"INSERT INTO memories VALUES ({', '.join('?' * 14)})", memory)
-        entry = (f"a{number}", f"m{number}", "proposed", "proposed", "active", TIME, "{}")
+        entry = (f"a{number}", f"m{number}", "proposed", "proposed", status, TIME, "{}")
         connection.execute("INSERT INTO audit_log VALUES (?, ?, ?, ?, ?, ?, ?)", entry)
     connection.commit()
     connection.close()
@@ -182,6 +178,7 @@ def test_an_old_file_is_upgraded_and_a_copy_kept(other: Cli) -> None:
     assert (report["memories"], report["history"], report["skipped"]) == (2, 2, {})
     assert other.failure("list", "-s", report["backup"], code=7)["type"] == "LegacyDatabaseError"
     assert [m["content"] for m in other.json("list")["items"]] == [{"city": "Rome"}, "tea"]
+    assert [(m["id"], m["reasons"]) for m in other.json("pending")["items"]] == [("m0", [])]
     assert other.json("verify", "--deep")["replay"]["identical"] is True
 
 
@@ -191,7 +188,7 @@ def test_what_can_not_be_carried_over_refuses_the_upgrade_or_is_left_out(other: 
     assert other.failure("upgrade", code=10)["type"] == "ImportRefusedError"
     assert other.path.read_bytes() == before
     shown = other("upgrade", "--skip-bad").stdout
-    for part in ("upgraded 1 memory", "active 1", "0.1.0.bak", "left out  m1"):
+    for part in ("upgraded 1 memory", "pending_confirmation 1", "0.1.0.bak", "left out  m1"):
         assert part in shown
 
 

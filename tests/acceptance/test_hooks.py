@@ -10,7 +10,6 @@ import pytest
 
 from memsmith import MemoryStatus, MemoryStore, ProposalInput
 from memsmith.errors import ClosedError
-from memsmith.errors import ClosedError
 from memsmith.types import Memory
 
 S = MemoryStatus

@@ -36,7 +36,7 @@ from memsmith.errors import (
 )
 from memsmith.store.merging import WAITED
 from memsmith.testing.clock import ManualClock
-from memsmith.types import Memory
+from memsmith.types import LIVE, Memory
 
 S = MemoryStatus
 Lines = list[bytes]
@@ -105,7 +105,7 @@ async def source(store: MemoryStore, memory_in: MemoryIn, clock: ManualClock) ->
         "ü": ["\u2028", "😀", "\\", None],
         "a": {"b": -0.0},
     }
-    first = await store.propose(odd, "s", 1 / 3, source="web", thread_id="t", scope="user:ann", key="odd")
+    first = await store.propose(odd, "s", 2 / 3, source="web", thread_id="t", scope="user:ann", key="odd")
     clock.advance(timedelta(seconds=1))
     await store.propose(
         "depends", "s", 0.9, depends_on=[first.memory_id], sensitivity="restricted", origin="tool",
@@ -116,7 +116,7 @@ async def source(store: MemoryStore, memory_in: MemoryIn, clock: ManualClock) ->
         await store.reject((await store.propose(value, "s", 0.9)).memory_id, reason="never true")
     await store.propose("a lie", "s2", 0.9)
     await store.lift_tombstone((await store.tombstones())[-1].id, "a mistake")
-    await store.update_confidence(first.memory_id, 0.5)
+    await store.update_confidence(first.memory_id, 0.7)
     return store
 
 
@@ -335,7 +335,7 @@ async def test_an_import_that_is_cancelled_happened_wholly_or_not_at_all(
 # -- refusing -------------------------------------------------------------------------------------
 
 
-async def refuses(store: MemoryStore, lines: Any, secret: bytes, match: str = "") -> None:
+async def refuses(store: MemoryStore, lines: Any, secret: bytes, match: str | None = None) -> None:
     with pytest.raises(ImportRefusedError, match=match):
         await store.import_lines(lines, secret=secret)
     assert await store.list(kind=None) == []
@@ -478,9 +478,7 @@ async def test_into_a_used_store_live_memories_are_proposed_as_they_were(
     used = await stores("used")
     await used.propose("already here", "s", 0.9)
     report = await used.import_lines(await lines_of(source), secret=source_secret)
-    there = [
-        m for m in await source.list(kind=None, limit=100) if m.status in {S.ACTIVE, S.PENDING_CONFIRMATION}
-    ]
+    there = [m for m in await source.list(kind=None, limit=100) if m.status in LIVE]
     here = {
         m.metadata["imported_from"]["id"]: m
         for m in await used.list(kind=None, limit=100)
@@ -502,8 +500,8 @@ async def test_into_a_used_store_live_memories_are_proposed_as_they_were(
     for memory in there:
         ours = here[memory.id]
         assert [getattr(ours, name) for name in kept] == [getattr(memory, name) for name in kept]
-        whence = ours.metadata.pop("imported_from")
-        assert ours.metadata == memory.metadata
+        whence = ours.metadata["imported_from"]
+        assert ours.metadata == {**memory.metadata, "imported_from": whence}
         assert whence["tenant"] == "default"
         assert whence["created_at"].startswith("2026-03-01T09:3")
         assert ours.depends_on == [here[parent].id for parent in memory.depends_on]

@@ -26,7 +26,8 @@ from memsmith.backends.sqlite.reading import SQL, SQLiteReads, head
 from memsmith.backends.sqlite.writing import settle_and_write, write
 from memsmith.errors import ArgumentError, ClosedError, ImportRefusedError, StoreBusyError
 from memsmith.protocols import Clock
-from memsmith.unit import Changes, Settled, Unit
+from memsmith.unit import Settled, Unit
+from memsmith.wants import Changes
 
 T = TypeVar("T")
 logger = logging.getLogger("memsmith")

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from functools import partial
 from operator import index
 from typing import Any, Final, TypeVar
 
@@ -21,7 +20,7 @@ from memsmith.ledger.entry import Row
 from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_of_row, tombstone_of
 from memsmith.protocols import Memories, MemoryQuery, Rows, Tombstones
 from memsmith.types import Head, Memory, Outcome, Tombstone
-from memsmith.unit import Loaded, OutcomeKey, OutcomeRecord, Wants
+from memsmith.wants import Loaded, OutcomeKey, OutcomeRecord, Wants
 
 T = TypeVar("T")
 

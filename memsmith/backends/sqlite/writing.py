@@ -13,7 +13,8 @@ from memsmith._canonical import canonical
 from memsmith._clock import to_text
 from memsmith.backends.sqlite.reading import SQL, fetch, head
 from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_record, tombstone_record
-from memsmith.unit import Changes, OutcomeRecord, Settled, Unit, empty_head, settle
+from memsmith.unit import Settled, Unit, empty_head, settle
+from memsmith.wants import Changes, OutcomeRecord
 
 
 def settle_and_write(

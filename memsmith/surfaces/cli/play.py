@@ -109,12 +109,12 @@ class Index:
         """Compare the index with the ACTIVE set, and say so."""
         active = {m.id: m.content for m in await self.store.list(MemoryStatus.ACTIVE, limit=1000)}
         equal = active == self.documents
-        counted = f"{len(self.documents)} documents, {len(active)} ACTIVE memories"
+        says = f"{len(self.documents)} documents, {len(active)} ACTIVE memories"
         stage.show(
             "index",
             {"documents": len(self.documents), "active": len(active), "equal": equal, "heard": self.heard},
             ticked(
-                "search index, fed by a hook: ", f"{counted}, ", "equal" if equal else "not equal", good=equal
+                "search index, fed by a hook: ", f"{says}, ", "equal" if equal else "not equal", good=equal
             ),
         )
 
@@ -159,7 +159,7 @@ async def _clear(path: Path) -> None:
     if _size_of(path):
         async with await MemoryStore.open(url_of(str(path))) as store:
             page = await store.list(kind=None, limit=1000)
-            if page.next_cursor or any(memory.actor != AGENT for memory in page):
+            if not page or page.next_cursor or any(memory.actor != AGENT for memory in page):
                 raise ArgumentError("store", "a new file, or one that an earlier demo made", str(path))
     _remove(path)
 

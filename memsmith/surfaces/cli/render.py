@@ -78,7 +78,7 @@ class Out:
     def error(self, error: MemsmithError) -> None:
         """Say what went wrong, on standard error."""
         if self.json:
-            print(inert_json(to_json(error_data(error))).decode(), file=sys.stderr)  # noqa: T201
+            sys.stderr.write(inert_json(to_json(error_data(error))).decode() + "\n")
         else:
             self.note(Text.assemble(("error: ", "bold red"), visible(str(error))))
 
@@ -122,13 +122,7 @@ def _console(stream: TextIO) -> Console:
 
 def to_json(data: Any) -> bytes:
     """Return the JSON of answers; times as everywhere in memsmith."""
-    return orjson.dumps(data, default=_plain, option=orjson.OPT_PASSTHROUGH_DATETIME)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return to_text(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    return orjson.dumps(data, default=to_text, option=orjson.OPT_PASSTHROUGH_DATETIME)
 
 
 def error_data(error: MemsmithError) -> dict[str, Any]:

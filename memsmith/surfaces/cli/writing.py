@@ -31,7 +31,7 @@ from memsmith.surfaces.cli.visible import visible
 from memsmith.types import FACT, Accepted, Memory, Origin, PendingConfirmation, ProposalResult
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Memory ids.", show_default=False)]
-Optional = str | None
+MaybeText = str | None
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -47,24 +47,24 @@ def propose(
     scope: Annotated[
         str, typer.Option("--scope", help="Where it applies: a path such as user:7/atlas.")
     ] = "",
-    key: Annotated[Optional, typer.Option("--key", help="The slot it fills.")] = None,
+    key: Annotated[MaybeText, typer.Option("--key", help="The slot it fills.")] = None,
     kind: Annotated[str, typer.Option("--kind")] = FACT,
     origin: Annotated[Origin | None, typer.Option("--origin", help="Who the content comes from.")] = None,
-    source: Annotated[Optional, typer.Option("--source", help="A label for where it comes from.")] = None,
-    thread: Annotated[Optional, typer.Option("--thread")] = None,
+    source: Annotated[MaybeText, typer.Option("--source", help="A label for where it comes from.")] = None,
+    thread: Annotated[MaybeText, typer.Option("--thread")] = None,
     sensitivity: Annotated[
-        Optional, typer.Option("--sensitivity", help="public, internal, confidential or restricted.")
+        MaybeText, typer.Option("--sensitivity", help="public, internal, confidential or restricted.")
     ] = None,
-    ttl: Annotated[Optional, typer.Option("--ttl", help="How long it lives: 24h, 7d, 1d12h.")] = None,
-    expires_at: Annotated[Optional, typer.Option("--expires-at", help="ISO 8601 with an offset.")] = None,
-    valid_from: Annotated[Optional, typer.Option("--valid-from", help="ISO 8601 with an offset.")] = None,
-    valid_to: Annotated[Optional, typer.Option("--valid-to", help="ISO 8601 with an offset.")] = None,
+    ttl: Annotated[MaybeText, typer.Option("--ttl", help="How long it lives: 24h, 7d, 1d12h.")] = None,
+    expires_at: Annotated[MaybeText, typer.Option("--expires-at", help="ISO 8601 with an offset.")] = None,
+    valid_from: Annotated[MaybeText, typer.Option("--valid-from", help="ISO 8601 with an offset.")] = None,
+    valid_to: Annotated[MaybeText, typer.Option("--valid-to", help="ISO 8601 with an offset.")] = None,
     depends_on: Annotated[
         list[str] | None, typer.Option("--depends-on", help="A memory id; may be repeated.")
     ] = None,
-    metadata: Annotated[Optional, typer.Option("--metadata", help="A JSON object.")] = None,
+    metadata: Annotated[MaybeText, typer.Option("--metadata", help="A JSON object.")] = None,
     idempotency_key: Annotated[
-        Optional, typer.Option("--idempotency-key", help="A repeated call gives the first outcome again.")
+        MaybeText, typer.Option("--idempotency-key", help="A repeated call gives the first outcome again.")
     ] = None,
     actor: Actor = None,
     as_json: Json = False,

@@ -19,7 +19,7 @@ from memsmith.errors import MissingExtraError
 
 try:
     import pytest
-    import pytest_asyncio  # noqa: F401 - looked for here so that the error can name the cure
+    import pytest_asyncio as _  # noqa: F401 - looked for here so that the error can name the cure
 except ImportError as error:
     raise MissingExtraError("testing", "The conformance suite") from error
 

@@ -14,11 +14,12 @@ from memsmith._canonical import canonical, sha256_hex
 from memsmith._ids import new_id
 from memsmith.lifecycle import Action
 from memsmith.protocols import StorageBackend
+from memsmith.state import State
 from memsmith.store.replaying import every_memory, every_tombstone
 from memsmith.store.store import MemoryStore
 from memsmith.testing.clock import START, ManualClock
 from memsmith.types import Memory, MemoryStatus, Tombstone
-from memsmith.unit import Settled, State, Unit
+from memsmith.unit import Settled, Unit
 
 T = TypeVar("T")
 TENANT = "acme"

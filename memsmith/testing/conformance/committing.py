@@ -12,6 +12,7 @@ import pytest
 from memsmith.errors import NotFoundError
 from memsmith.lifecycle import Action
 from memsmith.protocols import StorageBackend
+from memsmith.state import State
 from memsmith.testing.clock import START, ManualClock
 from memsmith.testing.conformance.base import (
     TENANT,
@@ -27,7 +28,8 @@ from memsmith.testing.conformance.base import (
     stored,
 )
 from memsmith.types import MemoryStatus, Origin, Outcome
-from memsmith.unit import OutcomeRecord, State, Unit, Wants
+from memsmith.unit import Unit
+from memsmith.wants import OutcomeRecord, Wants
 
 S = MemoryStatus
 
@@ -209,7 +211,8 @@ class Committing(Suite):
         bare = a_memory("bare", valid_from=None)
         answers = await committed(backend, adding(full), adding(bare))
         for answer, memory in zip(answers, (full, bare), strict=True):
-            (written,) = answer.result or []
+            assert answer.result is not None
+            (written,) = answer.result
             assert await backend.get(TENANT, memory.id) == written
             assert written == memory.evolve(
                 {

@@ -7,6 +7,7 @@ import asyncio
 
 from memsmith.lifecycle import Action
 from memsmith.protocols import MemoryQuery, StorageBackend, Transaction
+from memsmith.state import State
 from memsmith.testing.clock import START, ManualClock
 from memsmith.testing.conformance.base import (
     TENANT,
@@ -20,7 +21,8 @@ from memsmith.testing.conformance.base import (
     stored,
 )
 from memsmith.types import Memory, MemoryStatus, Outcome
-from memsmith.unit import OutcomeRecord, State, Unit
+from memsmith.unit import Unit
+from memsmith.wants import OutcomeRecord
 
 S = MemoryStatus
 

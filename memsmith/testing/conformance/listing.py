@@ -133,7 +133,7 @@ class Listing(Suite):
         self, backend: StorageBackend, wanted: Any
     ) -> None:
         await committed(backend, adding(*(a_memory({"a": {"b": value}}) for value in PATH_VALUES)))
-        shapes = [
+        shapes: list[Any] = [
             {"a": {}},
             {"a": None},
             {"a": [wanted]},

@@ -12,8 +12,9 @@ from memsmith.errors import ClosedError, ImportRefusedError
 from memsmith.ledger.verify import ChainVerifier, Verdict
 from memsmith.lifecycle import Action
 from memsmith.protocols import StorageBackend
+from memsmith.state import State
 from memsmith.store.replaying import restored
-from memsmith.testing.clock import START
+from memsmith.testing.clock import START, ManualClock
 from memsmith.testing.conformance.base import (
     TENANT,
     Suite,
@@ -27,7 +28,8 @@ from memsmith.testing.conformance.base import (
     stored,
 )
 from memsmith.types import MemoryStatus, Outcome, Tombstone
-from memsmith.unit import OutcomeRecord, State, Unit
+from memsmith.unit import Unit
+from memsmith.wants import OutcomeRecord
 
 S = MemoryStatus
 
@@ -158,3 +160,6 @@ class Recording(Suite):
             await committed(backend, adding(a_memory()))
         with pytest.raises(ClosedError):
             await backend.get(TENANT, "any")
+        for _ in range(2):  # the first must not keep the writer
+            with pytest.raises(ClosedError):
+                await backend.begin(TENANT, ManualClock())
