@@ -17,6 +17,9 @@ from memsmith.store.store import MemoryStore
 from memsmith.store.upgrading import take_over
 from memsmith.types import DEFAULT_TENANT
 
+LISTED: Final = 50
+"""How many rows that can't be carried over an error names."""
+
 SCHEMES: Final = ("sqlite", "memory")
 
 
@@ -109,7 +112,7 @@ async def _upgrade(path: Path, skip_bad: bool, tenant: str, secret: str | bytes 
         site = await asyncio.to_thread(stack.enter_context, upgrading(path))
         old = site.legacy
         if old.faults and not skip_bad:
-            listed = "; ".join(f"{ident}: {why}" for ident, why in old.faults.items())
+            listed = "; ".join(f"{ident}: {why}" for ident, why in list(old.faults.items())[:LISTED])
             raise ImportRefusedError(
                 f"{path}: {len(old.faults)} rows can't be carried over ({listed}); "
                 f"skip_bad=True leaves them to the copy"

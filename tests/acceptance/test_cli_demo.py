@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from test_cli import Cli
 
+from memsmith import MemoryStore
+
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:

@@ -1,4 +1,4 @@
-"""Export and import: lossless into an empty store, through the door into a used one."""
+"""Export, and import into an empty store: nothing is lost, and a file that is off is refused as a whole."""
 
 from __future__ import annotations
 
@@ -7,123 +7,26 @@ import hashlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from stores_apart import OTHER_SECRET, SECRET, Lines, Stores, lines_of
 
-from memsmith import (
-    Accepted,
-    ConfidenceThreshold,
-    MemoryBackend,
-    MemoryStatus,
-    MemoryStore,
-    PendingConfirmation,
-    ProposalInput,
-    Rejected,
-    SQLiteBackend,
-    StorageBackend,
-)
+from memsmith import MemoryBackend, MemoryStatus, MemoryStore, Rejected, SQLiteBackend
 from memsmith.errors import (
     ArgumentError,
     ImportRefusedError,
     LedgerError,
     LifetimeError,
     SecretRequiredError,
-    TombstonedError,
 )
-from memsmith.store.merging import WAITED
-from memsmith.testing.clock import ManualClock
-from memsmith.types import LIVE, Memory
+from memsmith.ledger.entry import GENESIS, seal
+from memsmith.types import Memory
 
 S = MemoryStatus
-Lines = list[bytes]
 MemoryIn = Callable[..., Awaitable[Memory]]
-
-SECRET = "5ec2e7" * 8
-OTHER_SECRET = "07e2" * 8
-
-
-async def lines_of(store: MemoryStore) -> Lines:
-    return [line async for line in store.export()]
-
-
-class Stores:
-    """Opens stores over named places of the backend under test."""
-
-    def __init__(self, kind: str, folder: Path, clock: ManualClock) -> None:
-        self._kind = kind
-        self._folder = folder
-        self._clock = clock
-        self._memories: dict[str, MemoryBackend] = {}
-        self._opened: list[MemoryStore] = []
-
-    def connect(self, name: str) -> StorageBackend:
-        if self._kind == "memory":
-            return self._memories.setdefault(name, MemoryBackend())
-        return SQLiteBackend(self._folder / f"{name}.db", durability="normal")
-
-    async def __call__(self, name: str, *validators: Any, **options: Any) -> MemoryStore:
-        store = await MemoryStore.init(self.connect(name), list(validators), clock=self._clock, **options)
-        self._opened.append(store)
-        return store
-
-    async def secret_of(self, name: str) -> bytes:
-        handle = self.connect(name)
-        await handle.initialize()
-        try:
-            (secret,) = (await handle.secrets()).values()
-        finally:
-            if self._kind == "sqlite":
-                await handle.close()
-        return secret
-
-    async def close(self) -> None:
-        for store in self._opened:
-            await store.close()
-
-
-@pytest.fixture
-async def stores(backend: Any, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Stores]:
-    opened = Stores(backend.name, tmp_path, clock)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def source(store: MemoryStore, memory_in: MemoryIn, clock: ManualClock) -> MemoryStore:
-    """Return a store with every status, both kinds of tombstone, and content that is easy to lose."""
-    for status in S:
-        if status is not S.PROPOSED:
-            await memory_in(store, status, f"a thing that is {status.value}", metadata={"n": [1, None, 0.1]})
-    odd = {
-        "float": 1.0,
-        "tiny": 5e-324,
-        "big": 2**64 - 1,
-        "ü": ["\u2028", "😀", "\\", None],
-        "a": {"b": -0.0},
-    }
-    first = await store.propose(odd, "s", 2 / 3, source="web", thread_id="t", scope="user:ann", key="odd")
-    clock.advance(timedelta(seconds=1))
-    await store.propose(
-        "depends", "s", 0.9, depends_on=[first.memory_id], sensitivity="restricted", origin="tool",
-        valid_from=clock(), valid_to=clock() + timedelta(days=1), ttl=timedelta(days=2), kind="episode",
-        actor="agent-7",
-    )  # fmt: skip
-    for value in ("a lie", "an error"):
-        await store.reject((await store.propose(value, "s", 0.9)).memory_id, reason="never true")
-    await store.propose("a lie", "s2", 0.9)
-    await store.lift_tombstone((await store.tombstones())[-1].id, "a mistake")
-    await store.update_confidence(first.memory_id, 0.7)
-    return store
-
-
-@pytest.fixture
-async def source_secret(source: MemoryStore, open_store: Any) -> bytes:
-    (secret,) = (await open_store.handles[id(source)].secrets()).values()
-    return bytes(secret)
 
 
 def resealed(lines: Lines) -> Lines:
@@ -227,6 +130,26 @@ async def test_an_export_of_a_store_whose_memories_are_not_what_the_ledger_tells
         stores.connect("one")._data("default").memories.clear()  # type: ignore[attr-defined]  # by hand
     with pytest.raises(LedgerError, match="1 memories, 0 are stored"):
         await lines_of(store)
+
+
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        ("UPDATE audit_log SET actor = CAST(x'ff' AS TEXT) WHERE seq = 1", "can't be exported"),
+        ("DELETE FROM audit_log WHERE seq = 2", "found none after 1"),
+    ],
+)
+async def test_an_export_of_a_damaged_ledger_is_refused(tmp_path: Path, damage: str, match: str) -> None:
+    path = tmp_path / "m.db"
+    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+        for content in "ab":
+            await store.propose(content, "s", 0.9)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("DROP TRIGGER audit_log_keeps_rows")
+            connection.execute("DROP TRIGGER audit_log_keeps_values")
+            connection.execute(damage)
+        with pytest.raises(LedgerError, match=match):
+            await lines_of(store)
 
 
 async def test_lines_may_come_asynchronously_and_with_other_line_ends(
@@ -411,6 +334,7 @@ NEW_HASH = hashlib.sha256(b'"Forged"').hexdigest()
         (_with("memory", created_at="2026-03-01 09:30"), "not a memory as exported"),
         (_with("memory", created_at="2026-03-01T09:30:00Z"), "not in stored form"),
         (_with("memory", id="another"), "in one of memories and ledger"),
+        (_with("tombstone", created_at="2026-03-01T09:30:00Z"), "not in stored form"),
         (_with("tombstone", reason="forged"), "tombstones are not as the ledger says"),
         (_with("tombstone", refused=-1), "tombstones are not as the ledger says"),
         (_with("tombstone", lifted_at=1), "lifted_at is 1"),
@@ -457,211 +381,22 @@ async def test_an_empty_ledger_with_a_head_that_names_rows_is_refused(stores: St
     )
 
 
+async def test_a_chain_that_holds_but_tells_what_no_memory_can_be_is_refused(stores: Stores) -> None:
+    header, trailer = await lines_of(await stores("one"))
+    time = "2026-03-01T09:30:00.000000Z"
+    for payload in (b"[]", b'{"refused_by":"nobody"}', b'{"set":{"confidence":"high"}}'):
+        (row,) = seal(
+            "default", [("m", "proposed", "proposed", "active", time, "owner", payload)], 0, GENESIS
+        )
+        line = edited(b"{}", record="row", **row._asdict())
+        forged = [edited(header, rows=1), line]
+        forged = resealed([*forged, edited(trailer, count=1, hash=row.hash)])
+        await refuses(await stores("two"), forged, b"x" * 16, "can't be replayed")
+
+
 async def test_an_import_makes_its_own_transaction(stores: Stores) -> None:
     lines = await lines_of(await stores("one"))
     store = await stores("two")
     async with store.transaction():
         with pytest.raises(LifetimeError):
             await store.import_lines(lines)
-
-
-# -- through the door -----------------------------------------------------------------------------
-
-
-async def settled(store: MemoryStore) -> tuple[Any, Any]:
-    return await store.list(kind=None, limit=5000), await store.tombstones(lifted=True)
-
-
-async def test_into_a_used_store_live_memories_are_proposed_as_they_were(
-    source: MemoryStore, source_secret: bytes, stores: Stores
-) -> None:
-    used = await stores("used")
-    await used.propose("already here", "s", 0.9)
-    report = await used.import_lines(await lines_of(source), secret=source_secret)
-    there = [m for m in await source.list(kind=None, limit=100) if m.status in LIVE]
-    here = {
-        m.metadata["imported_from"]["id"]: m
-        for m in await used.list(kind=None, limit=100)
-        if "imported_from" in m.metadata and m.status is not S.REJECTED
-    }
-    assert not report.restored
-    assert report.outcomes == {"accepted": 3, "pending": 1}
-    assert report.left_out == {
-        "expired": 1, "superseded": 1, "rejected": 2, "retracted": 3, "quarantined": 1, "erased": 1,
-        "lifted": 1,
-    }  # fmt: skip
-    assert report.planted == 1
-    assert report.refused == ()
-    assert here.keys() == {memory.id for memory in there}
-    kept = (
-        "content", "session_id", "thread_id", "scope", "key", "kind", "origin", "confidence", "source",
-        "valid_from", "valid_to", "expires_at", "sensitivity", "actor", "status", "content_hash",
-    )  # fmt: skip
-    for memory in there:
-        ours = here[memory.id]
-        assert [getattr(ours, name) for name in kept] == [getattr(memory, name) for name in kept]
-        whence = ours.metadata["imported_from"]
-        assert ours.metadata == {**memory.metadata, "imported_from": whence}
-        assert whence["tenant"] == "default"
-        assert whence["created_at"].startswith("2026-03-01T09:3")
-        assert ours.depends_on == [here[parent].id for parent in memory.depends_on]
-    assert any(memory.depends_on for memory in here.values())
-    assert (await used.verify()).ok
-    assert (await used.replay()).identical
-
-
-async def test_a_second_import_adds_nothing(
-    source: MemoryStore, source_secret: bytes, stores: Stores
-) -> None:
-    lines = await lines_of(source)
-    used = await stores("used")
-    await used.propose("already here", "s", 0.9)
-    await used.import_lines(lines, secret=source_secret)
-    before, audit = await settled(used), await used.audit(limit=1000)
-    again = await used.import_lines(lines, secret=source_secret)
-    assert again.outcomes == {"duplicate": 4}
-    assert again.planted == 0
-    assert await settled(used) == before
-    assert await used.audit(limit=1000) == audit
-
-
-async def test_a_value_rejected_there_is_blocked_here(
-    source: MemoryStore, source_secret: bytes, stores: Stores
-) -> None:
-    lines = await lines_of(source)
-    used = await stores("used")
-    held = await used.propose({"draft": True}, "s", 0.9)
-    with pytest.raises(SecretRequiredError):
-        await used.import_lines(lines)
-    assert len(await used.list(kind=None)) == 1
-    await used.import_lines(lines, secret=source_secret)
-    (stone,) = await used.tombstones()
-    assert stone.id == (await source.tombstones())[0].id
-    for store in (used, await stores("used")):
-        refused = await store.propose("a  Lie", "any", 0.9)
-        assert isinstance(refused, Rejected)
-        assert refused.tombstone_id == stone.id
-        assert isinstance(await store.propose("an error", f"any{id(store)}", 0.9), Accepted)
-    with pytest.raises(TombstonedError):
-        await used.revise(held.memory_id, "a lie")
-    bearer = await used.get(stone.memory_id)
-    assert bearer is not None
-    assert (bearer.status, bearer.content, bearer.code) == (S.REJECTED, None, "tombstoned")
-    assert (await used.verify()).ok
-    assert (await used.replay()).identical
-
-
-async def test_an_imported_tombstone_that_was_lifted_here_stays_lifted(
-    source: MemoryStore, source_secret: bytes, stores: Stores
-) -> None:
-    lines = await lines_of(source)
-    used = await stores("used")
-    await used.propose("already here", "s", 0.9)
-    await used.import_lines(lines, secret=source_secret)
-    (stone,) = await used.tombstones()
-    await used.lift_tombstone(stone.id)
-    assert (await used.import_lines(lines, secret=source_secret)).planted == 0
-    assert await used.tombstones() == []
-    assert isinstance(await used.propose("a lie", "s9", 0.9), Accepted)
-
-
-async def test_a_value_that_is_blocked_here_already_is_not_blocked_twice(stores: Stores) -> None:
-    one, two = await stores("one", secret=SECRET), await stores("two", secret=SECRET)
-    for store in (one, two):
-        await store.reject((await store.propose("a lie", "s", 0.9)).memory_id)
-    assert (await two.import_lines(await lines_of(one))).planted == 0
-    assert len(await two.tombstones()) == 1
-
-
-async def test_a_tombstone_here_refuses_what_a_file_brings(stores: Stores) -> None:
-    one, two = await stores("one"), await stores("two")
-    kept = await one.propose("a lie", "s", 0.9)
-    await two.reject((await two.propose("A lie", "t", 0.9)).memory_id, "we know better")
-    report = await two.import_lines(await lines_of(one))
-    (refusal,) = report.refused
-    assert (refusal.memory_id, refusal.code) == (kept.memory_id, "tombstoned")
-    assert "we know better" in refusal.reason
-    assert report.outcomes == {"tombstoned": 1}
-    assert await two.list("active") == []
-
-
-async def test_the_validators_of_the_store_judge_what_a_file_brings(stores: Stores) -> None:
-    one = await stores("one")
-    await one.propose("sure", "s", 0.9)
-    doubtful = await one.propose("doubtful", "s", 0.1)
-    too_long = await one.propose("long" * 100, "s2", 0.9)
-
-    two = await stores("two", ConfidenceThreshold(0.5), max_content_bytes=100)
-    await two.propose("already here", "s", 0.9)
-    report = await two.import_lines(await lines_of(one))
-    assert report.outcomes == {"accepted": 1, "pending": 1, "argument": 1}
-    (refusal,) = report.refused
-    assert (refusal.memory_id, refusal.code) == (too_long.memory_id, "argument")
-    (waiting,) = await two.list("pending_confirmation")
-    assert waiting.metadata["imported_from"]["id"] == doubtful.memory_id
-
-
-async def test_what_waited_for_a_person_there_waits_here_too(stores: Stores) -> None:
-    strict, lax = await stores("strict", ConfidenceThreshold(0.5)), await stores("lax")
-    assert isinstance(await strict.propose("maybe", "s", 0.1, actor="agent"), PendingConfirmation)
-    await lax.propose("already here", "s", 0.9)
-    report = await lax.import_lines(await lines_of(strict))
-    assert report.outcomes == {"pending": 1}
-    (waiting,) = await lax.list("pending_confirmation")
-    assert (await lax.audit(waiting.id))[0].metadata["errors"] == [WAITED]
-    assert waiting.actor == "agent"
-
-
-async def test_links_to_memories_that_were_left_out_are_kept_in_the_metadata(stores: Stores) -> None:
-    one, two = await stores("one"), await stores("two")
-    gone = await one.propose("premise", "s", 0.9)
-    stays = await one.propose("other premise", "s", 0.9)
-    await one.propose("conclusion", "s", 0.9, depends_on=[gone.memory_id, stays.memory_id])
-    await one.retract(gone.memory_id)
-    ours = await two.propose("other premise", "s", 0.9)
-    report = await two.import_lines(await lines_of(one))
-    assert report.outcomes == {"duplicate": 1, "accepted": 1}
-    conclusion = (await two.list())[-1]
-    assert conclusion.depends_on == [ours.memory_id]
-    assert conclusion.metadata["imported_from"]["depends_on"] == [gone.memory_id]
-    assert [m.id for m in await two.dependants(ours.memory_id)] == [conclusion.id]
-
-
-async def test_what_ran_out_meanwhile_is_left_out(stores: Stores, clock: ManualClock) -> None:
-    one, two = await stores("one"), await stores("two")
-    await one.propose("soon over", "s", 0.9, ttl=timedelta(minutes=1))
-    await two.propose("already here", "s", 0.9)
-    clock.advance(timedelta(minutes=2))
-    assert (await two.import_lines(await lines_of(one))).left_out == {"over": 1}
-
-
-async def test_a_file_of_another_tenant_comes_in_through_the_door(stores: Stores) -> None:
-    one = await stores("one", tenant="acme")
-    await one.propose("x", "s", 0.9)
-    two = await stores("two")
-    report = await two.import_lines(await lines_of(one))
-    assert (report.restored, report.outcomes) == (False, {"accepted": 1})
-    (memory,) = await two.list()
-    assert (memory.tenant, memory.metadata["imported_from"]["tenant"]) == ("default", "acme")
-
-
-async def test_more_than_a_unit_of_memories_comes_in_whole(stores: Stores) -> None:
-    one, two = await stores("one"), await stores("two")
-    await one.propose_many([ProposalInput(f"value {n}", 0.9) for n in range(1200)], "s")
-    last = await one.propose("last", "s", 0.9, depends_on=[(await one.list(limit=1))[0].id])
-    await two.propose("value 7", "s", 0.9)
-    heard: list[str] = []
-
-    async def hear(memory_id: str, before: MemoryStatus, after: MemoryStatus) -> None:
-        heard.append(after)
-
-    two.on_transition(hear)
-    report = await two.import_lines(await lines_of(one))
-    assert report.outcomes == {"accepted": 1200, "duplicate": 1}
-    assert heard == ["active"] * 1200
-    found = await two.list(limit=2000)
-    assert len(found) == 1201
-    parent = next(m for m in found if m.content == "value 0")
-    child = next(m for m in found if m.metadata.get("imported_from", {}).get("id") == last.memory_id)
-    assert child.depends_on == [parent.id]
-    assert (await two.verify()).ok

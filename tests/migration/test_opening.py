@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from memsmith import MemoryStatus, MemoryStore, SQLiteBackend
-from memsmith.backends._sql import load_migrations
-from memsmith.backends.sqlite import opening
+from memsmith.backends._sql import Migration, load_migrations
 from memsmith.backends.sqlite.opening import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, migrate
 from memsmith.errors import (
     DamagedDatabaseError,
@@ -188,7 +187,12 @@ async def open_it():
         return str(error)
     return "it was opened"
 
-import aiosqlite, memsmith.backends.sqlite.backend  # all that is to be imported, while one may
+async def warm_up():
+    # Imports all there is to be imported, while one may.
+    await asyncio.to_thread(int)
+    await (await MemoryStore.init(SQLiteBackend())).close()
+
+asyncio.run(warm_up())
 if os.getuid() == 0:
     nobody = 65534
     os.setresgid(nobody, nobody, nobody)
@@ -290,15 +294,12 @@ async def test_a_newer_schema_that_still_lies_in_the_wal_is_refused(tmp_path: Pa
 
 
 def test_a_migration_that_fails_leaves_the_schema_as_it_was() -> None:
-    good, bad = (
-        load_migrations(PACKAGE)[0],
-        "CREATE TABLE extra (id TEXT);\nCREATE TABLE memories (id TEXT);\n",
-    )
-    broken = opening.Migration(2, "0002_broken", bad)
+    statements = "CREATE TABLE extra (id TEXT);\nCREATE TABLE memories (id TEXT);\n"
+    broken = Migration(2, "0002_broken", statements)
     with closing(migrated()) as connection:
         before = schema_of(connection)
         with pytest.raises(sqlite3.OperationalError, match="already exists"):
-            migrate(connection, [good, broken])
+            migrate(connection, [load_migrations(PACKAGE)[0], broken])
         assert schema_of(connection) == before
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
 

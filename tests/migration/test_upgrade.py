@@ -16,16 +16,20 @@ from typing import Any
 
 import pytest
 
-from memsmith import MemoryStatus, MemoryStore, Rejected, SQLiteBackend
+from memsmith import MemoryBackend, MemoryStatus, MemoryStore, Rejected, SQLiteBackend, connect
 from memsmith.backends.sqlite import legacy
 from memsmith.connect import upgrade
 from memsmith.errors import (
+    DamagedDatabaseError,
     ImportRefusedError,
+    InvalidTransitionError,
+    LedgerError,
     LegacyDatabaseError,
     NotAMemsmithDatabaseError,
     StorageError,
     StoreBusyError,
 )
+from memsmith.store.upgrading import take_over
 from memsmith.types import Memory
 
 TIMES = ("created_at", "updated_at", "expires_at", "retracted_at")
@@ -221,6 +225,7 @@ BAD = [
     ("depends_on = '[1]'", "depends_on"),
     ("created_at = 'yesterday'", "yesterday"),
     ("expires_at = 5.5", "5.5"),
+    ("updated_at = x'00'", "ISO 8601"),
 ]  # fmt: skip
 
 
@@ -281,7 +286,7 @@ async def test_a_file_that_is_open_elsewhere_is_not_replaced(
     monkeypatch.setattr(legacy, "BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(old.path)) as other:
         other.execute("SELECT count(*) FROM memories").fetchone()
-        with pytest.raises(StoreBusyError, match="open elsewhere"):
+        with pytest.raises(StoreBusyError, match="open elsewhere, or was written"):
             await upgrade(old.path)
     assert not old.path.with_name("old.db.0.1.0.bak").exists()
     await upgrade(old.path)
@@ -300,7 +305,7 @@ async def test_a_file_that_was_written_to_meanwhile_is_not_replaced(
         finish(site)
 
     monkeypatch.setattr(legacy, "finish", write_first)
-    with pytest.raises(StoreBusyError, match="written to meanwhile"):
+    with pytest.raises(StoreBusyError, match="written to meanwhile: close it"):
         await upgrade(old.path)
     monkeypatch.setattr(legacy, "finish", finish)
     await upgrade(old.path)
@@ -315,6 +320,60 @@ async def test_a_truncated_file_is_refused_and_left_as_it_is(written_by_0_1_0: W
         await upgrade(old.path)
     assert old.path.read_bytes() == whole[: len(whole) // 2]
     assert beside(old.path) <= {"old.db", "old.db-lock"}
+
+
+async def test_a_damaged_file_is_refused_and_left_as_it_is(written_by_0_1_0: Write) -> None:
+    old = written_by_0_1_0()
+    damaged = bytearray(old.path.read_bytes())
+    damaged[4096 * 2 : 4096 * 2 + 8] = b"\xff" * 8
+    for content in (bytes(damaged), bytes(damaged[: 4096 * 3]) + b"\xff" * (len(damaged) - 4096 * 3)):
+        old.path.write_bytes(content)
+        with pytest.raises(DamagedDatabaseError):
+            await upgrade(old.path)
+        assert old.path.read_bytes() == content
+        assert beside(old.path) <= {"old.db", "old.db-lock"}
+
+
+async def test_a_new_file_that_does_not_hold_never_takes_the_place_of_the_old_one(
+    written_by_0_1_0: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = written_by_0_1_0()
+    take_over = connect.take_over
+
+    async def lose_one(storage: Any, tenant: Any, secret: Any, memories: Any, audit: Any) -> None:
+        await take_over(storage, tenant, secret, memories[1:], audit)
+
+    monkeypatch.setattr(connect, "take_over", lose_one)
+    rows = content_of(old.path)
+    with pytest.raises(LedgerError, match="the old file was kept"):
+        await upgrade(old.path)
+    assert content_of(old.path) == rows
+    assert beside(old.path) <= {"old.db", "old.db-lock"}
+
+
+async def test_an_upgrade_that_is_cancelled_is_seen_through(written_by_0_1_0: Write) -> None:
+    old = written_by_0_1_0()
+    task = asyncio.create_task(upgrade(old.path))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert len(await everything(old.path)) == len(old.memories)
+    assert beside(old.path) == {"old.db", "old.db-lock", "old.db.0.1.0.bak"}
+
+
+async def test_a_memory_no_lifecycle_allows_is_not_taken_over() -> None:
+    backend = MemoryBackend()
+    await backend.initialize()
+    memory = await a_memory()
+    with pytest.raises(InvalidTransitionError):
+        await take_over(backend, "default", None, [memory.evolve({"status": MemoryStatus.PROPOSED})], [])
+    assert await backend.head("default") is None
+
+
+async def a_memory() -> Memory:
+    async with await MemoryStore.init(MemoryBackend()) as store:
+        return (await store.propose("x", "s", 0.9)).memory
 
 
 # -- being killed ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from memsmith.backends.sqlite.filelock import FileLock
 from memsmith.backends.sqlite.opening import inspect_file, is_busy, open_to_read, translated
 from memsmith.errors import (
     ArgumentError,
+    DamagedDatabaseError,
     LegacyDatabaseError,
     MemsmithError,
     NotAMemsmithDatabaseError,
@@ -91,8 +92,6 @@ def _memory(row: Columns) -> Memory:
         updated_at, expires_at, retracted_at, retraction_reason,
     ) = row  # fmt: skip
     text = encode_content(_json("content", content), _ANY_SIZE)
-    if isinstance(confidence, int):
-        confidence = float(confidence)
     if not isinstance(confidence, float) or not 0 <= confidence <= 1:
         raise ArgumentError("confidence", "a number between 0 and 1", confidence)
     found = MemoryStatus(status)
@@ -229,7 +228,7 @@ def _copied(site: Site) -> Site:
             new.execute("PRAGMA journal_mode = DELETE")
             answer = new.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if answer != "ok":
-                raise sqlite3.DatabaseError(answer)
+                raise DamagedDatabaseError(f"{site.path}: {answer}")
             legacy = read_legacy(new)
     except sqlite3.Error as error:
         raise translated(error, str(site.path)) from error
@@ -241,20 +240,18 @@ def finish(site: Site) -> None:
 
     The old file must be open nowhere, and as it was read.
     """
+    busy = f"{site.path} is open elsewhere, or was written to meanwhile: close it there and try again"
     try:
         with closing(sqlite3.connect(site.path, isolation_level=None, timeout=BUSY_SECONDS)) as old:
             # Only who is alone can leave WAL mode; the two files beside go with it.
-            if old.execute("PRAGMA journal_mode = DELETE").fetchone()[0] != "delete":
-                raise StoreBusyError(f"{site.path} is open elsewhere: close it there and try again")
+            (mode,) = old.execute("PRAGMA journal_mode = DELETE").fetchone()
             old.execute("BEGIN EXCLUSIVE")
-            if read_legacy(old) != site.legacy:
-                raise StoreBusyError(f"{site.path} was written to meanwhile; try again")
+            if mode != "delete" or read_legacy(old) != site.legacy:
+                raise StoreBusyError(busy)
             _swap(site)
             old.execute("ROLLBACK")
     except sqlite3.Error as error:
-        if is_busy(error):
-            raise StoreBusyError(f"{site.path} is open elsewhere: close it there and try again") from error
-        raise translated(error, str(site.path)) from error
+        raise (StoreBusyError(busy) if is_busy(error) else translated(error, str(site.path))) from error
 
 
 def _swap(site: Site) -> None:

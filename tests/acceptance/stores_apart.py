@@ -1,0 +1,53 @@
+"""Several stores side by side on the backend under test, for what moves from one to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from memsmith import MemoryBackend, MemoryStore, SQLiteBackend, StorageBackend
+from memsmith.testing.clock import ManualClock
+
+Lines = list[bytes]
+
+SECRET = "5ec2e7" * 8
+OTHER_SECRET = "07e2" * 8
+
+
+async def lines_of(store: MemoryStore) -> Lines:
+    return [line async for line in store.export()]
+
+
+class Stores:
+    """Opens stores over named places of the backend under test."""
+
+    def __init__(self, kind: str, folder: Path, clock: ManualClock) -> None:
+        self._kind = kind
+        self._folder = folder
+        self._clock = clock
+        self._memories: dict[str, MemoryBackend] = {}
+        self._opened: list[MemoryStore] = []
+
+    def connect(self, name: str) -> StorageBackend:
+        if self._kind == "memory":
+            return self._memories.setdefault(name, MemoryBackend())
+        return SQLiteBackend(self._folder / f"{name}.db", durability="normal")
+
+    async def __call__(self, name: str, *validators: Any, **options: Any) -> MemoryStore:
+        store = await MemoryStore.init(self.connect(name), list(validators), clock=self._clock, **options)
+        self._opened.append(store)
+        return store
+
+    async def secret_of(self, name: str) -> bytes:
+        handle = self.connect(name)
+        await handle.initialize()
+        try:
+            (secret,) = (await handle.secrets()).values()
+        finally:
+            if self._kind == "sqlite":
+                await handle.close()
+        return secret
+
+    async def close(self) -> None:
+        for store in self._opened:
+            await store.close()
