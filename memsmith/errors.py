@@ -34,7 +34,8 @@
     │   │   └── LegacyDatabaseError
     │   ├── SchemaTooNewError
     │   ├── ReadOnlyDatabaseError
-    │   └── DamagedDatabaseError
+    │   ├── DamagedDatabaseError
+    │   └── DamagedRecordError               a row was changed into what it can't be
     ├── LedgerError                          a stored chain is not what it claims
     ├── ImportRefusedError
     │   └── SecretRequiredError
@@ -274,6 +275,14 @@ class ReadOnlyDatabaseError(StorageError):
 
 class DamagedDatabaseError(StorageError):
     """The database file is damaged; it was left untouched."""
+
+
+class DamagedRecordError(StorageError):
+    """A stored row holds what no such row can hold; somebody wrote past the library."""
+
+    def __init__(self, which: str, error: Exception) -> None:
+        self.which = which
+        super().__init__(f"The stored row of {which} can't be read: {error!r}")
 
 
 class LedgerError(MemsmithError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import orjson
 
 from memsmith._canonical import canonical
 from memsmith._clock import from_text, to_text
+from memsmith.errors import DamagedRecordError
 from memsmith.types import Memory, MemoryStatus, Origin, Tombstone, memory_from
 
 Record = dict[str, Any]
@@ -92,8 +93,18 @@ def memory_of(record: Mapping[str, Any]) -> Memory:
     return memory_of_row([columns.get(name) for name in MEMORY_COLUMNS])
 
 
-def memory_of_row(row: Iterable[Any]) -> Memory:
-    """Rebuild a memory from its columns in the order of MEMORY_COLUMNS."""
+def memory_of_row(row: Sequence[Any]) -> Memory:
+    """Rebuild a memory from its columns in the order of MEMORY_COLUMNS.
+
+    Raises DamagedRecordError where a value was changed into what no memory can hold.
+    """
+    try:
+        return _memory_of_row(row)
+    except (LookupError, TypeError, ValueError) as error:
+        raise DamagedRecordError(f"memory {row[1]}", error) from error
+
+
+def _memory_of_row(row: Sequence[Any]) -> Memory:
     (
         tenant, ident, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
         source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata,

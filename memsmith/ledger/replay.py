@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from memsmith._clock import from_text
-from memsmith.errors import LedgerError
+from memsmith.errors import DamagedRecordError, LedgerError
 from memsmith.ledger.entry import Row, payload_of
 from memsmith.ledger.record import MEMORY_COLUMNS, Record, memory_of, memory_record
 from memsmith.types import Memory, Tombstone
@@ -32,6 +32,8 @@ class Replay:
         self._tenant = tenant
         self._records: dict[str, Record] = {}
         self._stones: dict[str, Tombstone] = {}
+        self.seq = 0
+        """The number of the last row applied."""
 
     def feed(self, rows: Iterable[Row]) -> None:
         """Apply the next rows."""
@@ -43,6 +45,7 @@ class Replay:
                 self._bury(row, payload)
             except (TypeError, ValueError) as error:
                 raise LedgerError(f"ledger row {row.seq}: its payload can't be replayed ({error})") from error
+            self.seq = row.seq
 
     def _apply(self, row: Row, changed: Record) -> None:
         record = self._records.get(row.memory_id)
@@ -97,5 +100,5 @@ def differing(replayed: Memory, stored: Memory) -> list[str]:
 def _readable(ident: str, record: Record) -> Memory:
     try:
         return memory_of(record)
-    except (LookupError, TypeError, ValueError) as error:
+    except (DamagedRecordError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"the ledger says of memory {ident} what no memory can be ({error!r})") from error

@@ -68,7 +68,7 @@ def confirm(
         if memory.expires_at is not None and memory.expires_at <= state.now:
             raise InvalidTransitionError(memory_id, S.EXPIRED, S.ACTIVE)
         _refuse_if_blocked(state, memory, digester)
-        other = duplicate_of(state, memory, asserted_from=True, dedup=rules.dedup, besides=memory_id)
+        other = duplicate_of(state, memory, asserted_from=False, dedup=rules.dedup, besides=memory_id)
         if other is not None and other.status is S.ACTIVE and expected_version is None:
             raise BaseChangedError(memory_id, f"memory {other.id} says this by now", memory.version)
         changes = {"status": status, "origin": Origin.OWNER}
@@ -170,7 +170,7 @@ def revise(
             raise ValidationError(item.errors, memory_id)
         if item.errors:
             raise ReviewRequiredError(memory_id, item.errors)
-        other = duplicate_of(state, revised, asserted_from=True, dedup=rules.dedup, besides=memory_id)
+        other = duplicate_of(state, revised, asserted_from=False, dedup=rules.dedup, besides=memory_id)
         if other is not None:
             raise DuplicateError(memory_id, other.id)
         changes: dict[str, Any] = {
@@ -191,6 +191,20 @@ def count_blocked(tombstone_id: str, memory_id: str, actor: str) -> Callable[[St
         count_refusal(state, state.tombstone(tombstone_id))
         payload: dict[str, Any] = {"code": "tombstoned", "refused_by": tombstone_id}
         state.note(memory, Action.BLOCK, payload, actor=actor)
+
+    return decide
+
+
+def block_value(item: Prepared, memory_id: str, actor: str, rules: Rules) -> Callable[[State], None]:
+    """Block the value of a refused revision for good, as a validator asked for; the memory stays."""
+
+    def decide(state: State) -> None:
+        memory = state.memory(memory_id)
+        refused = memory.evolve({"value_digest": item.memory.value_digest})
+        if blocking(state, refused, item.digests) is None:
+            payload: dict[str, Any] = {"code": "validation", "errors": list(item.errors)}
+            plant(state, refused, rules.secret_id, "; ".join(item.errors), actor, payload)
+            state.note(memory, Action.BLOCK, payload, actor=actor)
 
     return decide
 

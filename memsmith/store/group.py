@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any, Final
 
 from memsmith.errors import ClosedError, StoreBusyError
@@ -43,6 +44,7 @@ class GroupCommit:
         self._patience = patience
         self._waiting: deque[Waiting] = deque()
         self._driver: asyncio.Task[None] | None = None
+        self._context = copy_context()
         self.writer = asyncio.Lock()
 
     async def run(self, unit: Unit[Any]) -> Settled[Any]:
@@ -53,7 +55,9 @@ class GroupCommit:
         future: asyncio.Future[Settled[Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append((unit, future))
         if self._driver is None:
-            self._driver = asyncio.create_task(self._drive(), name="memsmith group commit")
+            # In the context the store was made in: the first caller's may lie in another transaction.
+            context = self._context.copy()
+            self._driver = asyncio.create_task(self._drive(), name="memsmith group commit", context=context)
         return await future
 
     async def hold_writer(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 from memsmith.ledger.entry import Row
 from memsmith.metrics import HOOK_ERRORS
@@ -31,6 +31,7 @@ class Dispatcher:
         self._rows: deque[Row] = deque()
         self._delivered: dict[int, asyncio.Event] = {}
         self._task: asyncio.Task[None] | None = None
+        self._context = copy_context()
 
     def register(self, hook: TransitionHandler) -> None:
         """Add a hook; it hears of what commits from now on."""
@@ -42,7 +43,9 @@ class Dispatcher:
             return
         self._rows.extend(rows)
         if self._task is None:
-            self._task = asyncio.create_task(self._dispatch(), name="memsmith hooks")
+            # In the context the store was made in: that of whoever committed may lie in a transaction.
+            context = self._context.copy()
+            self._task = asyncio.create_task(self._dispatch(), name="memsmith hooks", context=context)
 
     async def delivered(self, seq: int) -> None:
         """Return when the hooks heard of the transition numbered `seq`.

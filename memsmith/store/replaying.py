@@ -37,35 +37,61 @@ class ReplayReport:
         return not self.differences
 
 
-async def compare(
+async def compare(storage: StorageBackend, tenant: str, replay: Replay) -> ReplayReport:
+    """Compare the replayed state with the stored one."""
+    memories, stones = replay.memories, replay.tombstones
+    differences = await _differing_memories(storage, tenant, memories, replay.seq)
+    differences |= await _differing_tombstones(storage, tenant, stones)
+    return ReplayReport(len(memories), len(stones), differences)
+
+
+async def rebuild(
     storage: StorageBackend,
     tenant: str,
     replay: Replay,
     rows: Sequence[Row],
-    into: StorageBackend | None,
+    into: StorageBackend,
     digester: Digester,
-) -> ReplayReport:
-    """Compare the replayed state with the stored one; write it to `into` if given."""
-    memories, stones = replay.memories, replay.tombstones
+) -> None:
+    """Write the ledger and the state replayed from it to an empty backend."""
+    await into.initialize()
+    for secret_id, secret in await _secrets_of(storage, digester):
+        await into.add_secret(secret_id, secret)
+    await into.restore(tenant, restored(rows, replay.memories.values(), replay.tombstones.values()))
+
+
+async def _differing_memories(
+    storage: StorageBackend, tenant: str, memories: dict[str, Memory], seq: int
+) -> dict[str, list[str]]:
+    """Compare stored memories with those replayed up to `seq`; what changed since is left out."""
     differences: dict[str, list[str]] = {}
     unseen = dict(memories)
+    later: dict[str, int] = {}
     async for page in every_memory(storage, tenant):
         for stored in page:
             replayed = unseen.pop(stored.id, None)
+            if stored.seq > seq:
+                later[stored.id] = stored.seq
+                continue
             names = ["unknown to the ledger"] if replayed is None else differing(replayed, stored)
             if names:
                 differences[stored.id] = names
-    buried = dict(stones)
+    if later:
+        head = await storage.head(tenant)
+        newest = 0 if head is None else head.count
+        differences |= {ident: ["seq"] for ident, number in later.items() if number > newest}
+    return differences | {ident: ["missing"] for ident in unseen}
+
+
+async def _differing_tombstones(
+    storage: StorageBackend, tenant: str, stones: dict[str, Tombstone]
+) -> dict[str, list[str]]:
+    differences: dict[str, list[str]] = {}
+    unseen = dict(stones)
     async for stone in every_tombstone(storage, tenant):
-        if buried.pop(stone.id, None) != stone:
+        if unseen.pop(stone.id, None) != stone:
             differences[stone.id] = ["tombstone"]
-    differences |= {ident: ["missing"] for ident in (*unseen, *buried)}
-    if into is not None:
-        await into.initialize()
-        for secret_id, secret in await _secrets_of(storage, digester):
-            await into.add_secret(secret_id, secret)
-        await into.restore(tenant, restored(rows, memories.values(), stones.values()))
-    return ReplayReport(len(memories), len(stones), differences)
+    return differences | {ident: ["missing"] for ident in unseen}
 
 
 async def _secrets_of(storage: StorageBackend, digester: Digester) -> list[tuple[str, bytes | None]]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 from memsmith._canonical import require_text
+from memsmith.errors import ValidationError
 from memsmith.metrics import PROPOSALS
 from memsmith.protocols import TransitionHandler
 from memsmith.state import State
@@ -219,7 +220,13 @@ class MemoryStore(Transfers):
         )
         extra = [prepared.memory.content_hash, reason, expected_version]
         wants = Wants(blocks=set(prepared.digests))
-        return await self._change("revise", memory_id, decide, who, idempotency_key, *extra, wants=wants)
+        try:
+            return await self._change("revise", memory_id, decide, who, idempotency_key, *extra, wants=wants)
+        except ValidationError:
+            if prepared.tombstone:
+                block = change.block_value(prepared, memory_id, who, self._rules)
+                await self._run(block, Wants(memories={memory_id}, blocks=set(prepared.digests)))
+            raise
 
     async def update_confidence(
         self,
@@ -267,13 +274,30 @@ class MemoryStore(Transfers):
         return await self._expire_due()
 
     async def lift_tombstone(
-        self, tombstone_id: str, reason: str | None = None, *, actor: str | None = None
+        self,
+        tombstone_id: str,
+        reason: str | None = None,
+        *,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Tombstone:
         """Let a blocked value be proposed again; recorded, and lifting twice changes nothing."""
         self._enter()
-        require_text("tombstone_id", tombstone_id)
-        decide = change.lift_tombstone(tombstone_id, require_actor(actor), require_reason(reason))
-        return await self._run(decide, Wants(tombstones={tombstone_id}))
+        who = require_actor(actor)
+        wants = Wants(tombstones={require_text("tombstone_id", tombstone_id)})
+        decide = change.lift_tombstone(tombstone_id, who, require_reason(reason))
+        if idempotency_key is not None:
+            name = (who, "lift_tombstone", require_text("idempotency_key", idempotency_key))
+            digest = self._digester.arguments("lift_tombstone", [tombstone_id, reason])
+            wants.outcomes.add(name)
+            decide = once(
+                name,
+                digest,
+                decide,
+                lambda stone: (["lifted"], [stone.id]),
+                lambda state, seen: state.tombstone(seen.memory_ids[0]),
+            )
+        return await self._run(decide, wants)
 
     @asynccontextmanager
     async def transaction(self, timeout: float = TRANSACTION_SECONDS) -> AsyncGenerator[Self, None]:

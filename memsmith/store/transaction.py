@@ -38,6 +38,11 @@ class _Root:
         if not step.cancelled():
             step.exception()  # seen, even if the caller was cancelled and nobody asks
 
+    def timed_out(self) -> TransactionTimeoutError:
+        return TransactionTimeoutError(
+            f"The transaction passed its deadline of {self.timeout} s and was undone"
+        )
+
     def remaining(self) -> float:
         return self.deadline - asyncio.get_running_loop().time()
 
@@ -81,9 +86,13 @@ class Scope:
 
     async def _hop(self, step: Callable[[Transaction], Awaitable[T]]) -> T:
         async def guarded() -> T:
-            async with self._turn, self._root.hop:
-                self._check_open()
-                return await step(self._root.tx)
+            await self._take_turn()
+            try:
+                async with self._root.hop:
+                    self._check_open()
+                    return await step(self._root.tx)
+            finally:
+                self._turn.release()
 
         # A cancelled caller must not tear a step in two, nor lose its rows if the block goes on.
         task = asyncio.ensure_future(guarded())
@@ -91,11 +100,17 @@ class Scope:
         task.add_done_callback(self._root.settled)
         return await asyncio.shield(task)
 
+    async def _take_turn(self) -> None:
+        # Not past the deadline: a nested block may hold the turn while it waits for this very task.
+        try:
+            async with asyncio.timeout_at(self._root.deadline):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise self._root.timed_out() from None
+
     def _check_open(self) -> None:
         if self._root.expired:
-            raise TransactionTimeoutError(
-                f"The transaction passed its deadline of {self._root.timeout} s and was undone"
-            )
+            raise self._root.timed_out()
         if self._closed:
             raise ClosedError("The transaction is over; start another one")
 

@@ -18,7 +18,7 @@ import orjson
 
 from memsmith._canonical import canonical, sha256_hex
 from memsmith._clock import from_text, to_text
-from memsmith.errors import ArgumentError, ImportRefusedError, LedgerError
+from memsmith.errors import ArgumentError, DamagedRecordError, ImportRefusedError, LedgerError
 from memsmith.ledger.entry import Row, payload_of
 from memsmith.ledger.record import (
     MEMORY_COLUMNS,
@@ -210,7 +210,7 @@ class _Reader:
             self._part = part
             try:
                 _TAKE[part](self, record)
-            except (LookupError, TypeError, ValueError) as error:
+            except (DamagedRecordError, LookupError, TypeError, ValueError) as error:
                 raise self._refused(f"not a {kind} as exported ({error!r:.200})") from error
             self._seal.update(line.rstrip(b"\r\n") + b"\n")
 

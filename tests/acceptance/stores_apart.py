@@ -27,6 +27,7 @@ class Stores:
         self._clock = clock
         self._memories: dict[str, MemoryBackend] = {}
         self._opened: list[MemoryStore] = []
+        self.handles: dict[int, StorageBackend] = {}
 
     def connect(self, name: str) -> StorageBackend:
         if self._kind == "memory":
@@ -34,7 +35,9 @@ class Stores:
         return SQLiteBackend(self._folder / f"{name}.db", durability="normal")
 
     async def __call__(self, name: str, *validators: Any, **options: Any) -> MemoryStore:
-        store = await MemoryStore.init(self.connect(name), list(validators), clock=self._clock, **options)
+        handle = self.connect(name)
+        store = await MemoryStore.init(handle, list(validators), clock=self._clock, **options)
+        self.handles[id(store)] = handle
         self._opened.append(store)
         return store
 

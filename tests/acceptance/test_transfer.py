@@ -237,22 +237,41 @@ async def test_a_secret_that_another_tenant_uses_is_not_replaced(stores: Stores)
     assert isinstance(again, Rejected)
 
 
-async def test_an_import_that_is_cancelled_happened_wholly_or_not_at_all(
+async def test_an_import_that_is_cancelled_while_the_file_is_checked_did_not_happen(
     source: MemoryStore, source_secret: bytes, stores: Stores
 ) -> None:
     lines = await lines_of(source)
-    for steps in range(0, 30, 3):
-        copy = await stores(f"copy{steps}")
-        task = asyncio.create_task(copy.import_lines(lines, secret=source_secret))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        if await copy.list(kind=None):
-            assert await lines_of(copy) == lines
-            assert await stores.secret_of(f"copy{steps}") == source_secret
-        else:
-            assert (await copy.import_lines(lines, secret=source_secret)).restored
+    copy = await stores("copy")
+    task = asyncio.create_task(copy.import_lines(lines, secret=source_secret))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert await copy.list(kind=None) == []
+    assert (await copy.import_lines(lines, secret=source_secret)).restored
+
+
+async def test_an_import_that_is_cancelled_while_it_writes_happened_wholly(
+    source: MemoryStore, source_secret: bytes, stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = await lines_of(source)
+    copy = await stores("copy")
+    handle = stores.handles[id(copy)]
+    restore, begun = handle.restore, asyncio.Event()
+
+    async def slowly(*args: Any) -> None:
+        begun.set()
+        await asyncio.sleep(0)
+        await restore(*args)
+
+    monkeypatch.setattr(handle, "restore", slowly)
+    task = asyncio.create_task(copy.import_lines(lines, secret=source_secret))
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert await lines_of(copy) == lines
+    assert await stores.secret_of("copy") == source_secret
 
 
 # -- refusing -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from memsmith._clock import MICROSECOND
 from memsmith.backends.sqlite.filelock import FileLock, has_wal_reset_bug
-from memsmith.backends.sqlite.opening import inspect_file, is_busy, migrate, translated
+from memsmith.backends.sqlite.opening import inspect_file, is_busy, is_current, migrate, translated
 from memsmith.backends.sqlite.reading import SQL, SQLiteReads, head
 from memsmith.backends.sqlite.writing import settle_and_write, write
 from memsmith.errors import ArgumentError, ClosedError, ImportRefusedError, StoreBusyError
@@ -100,7 +100,7 @@ class SQLiteBackend(SQLiteReads):
                 )  # fmt: skip
         self._writer = await self._connect()
         try:
-            await self.write_hop(lambda connection: self._guarded(lambda: self._set_up(connection)))
+            await self.write_hop(self._set_up)
             for _ in range(0 if in_memory else READERS):
                 reader = await self._connect()
                 self._readers.append(reader)
@@ -118,10 +118,15 @@ class SQLiteBackend(SQLiteReads):
         return connection
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        def create() -> None:
+            connection.execute("PRAGMA journal_mode = WAL")
+            migrate(connection)
+
         connection.execute(_SYNCHRONOUS[self._durability])
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
-        migrate(connection)
+        # Opening what is up to date writes nothing, so it waits for no writer.
+        if not self._patiently(lambda: is_current(connection)):
+            self._guarded(create)
 
     async def close(self) -> None:
         writer, readers, lock = self._writer, self._readers, self._lock
@@ -132,10 +137,10 @@ class SQLiteBackend(SQLiteReads):
             # The last close checkpoints, so it takes its turn like a write.
             try:
                 if lock is not None:
-                    await asyncio.to_thread(lock.acquire, self._busy_seconds)
+                    lock.acquire(0)
             except StoreBusyError:
                 # Whoever holds the lock has the file open, so this close is not the last.
-                logger.info("Closing %s beside a writer that kept its turn", self._path)
+                logger.debug("Closing %s beside a writer", self._path)
             finally:
                 await writer.close()
         if lock is not None:

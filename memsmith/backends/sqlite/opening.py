@@ -95,6 +95,16 @@ def open_to_read(path: Path, timeout: float = 5.0) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=timeout)
 
 
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Tell, by reading alone, whether the database is in WAL mode and has every migration as we know it."""
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        return False
+    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+        return False
+    applied = dict(connection.execute("SELECT version, checksum FROM schema_migrations"))
+    return applied == {step.version: step.checksum for step in MIGRATIONS}
+
+
 def migrate(connection: sqlite3.Connection, migrations: list[Migration] | None = None) -> None:
     """Bring the schema up to date in one transaction, or find it newer or altered and raise."""
     steps = MIGRATIONS if migrations is None else migrations

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 SQL: Final = load_queries("memsmith.backends.sqlite")
 _NEWEST: Final = 2**62
-_row: Final[Callable[[Any], Row]] = partial(tuple.__new__, Row)  # Row._make without its length check
+_row: Final[Callable[[Any], Row]] = partial(tuple.__new__, Row)  # pyright: ignore[reportUnknownMemberType]  # Row._make without its check
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _JSON_TYPES: Final = {
     str: ("text", "text"),
