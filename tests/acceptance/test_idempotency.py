@@ -233,3 +233,19 @@ async def test_a_cancelled_call_can_be_asked_about_and_repeated(store: MemorySto
         assert outcome is not None
         assert outcome.memory_ids == (again.memory_id,)
     assert (await store.verify()).rows == 12
+
+
+async def test_a_lift_under_one_key_is_one_call_and_another_reason_another(store: MemoryStore) -> None:
+    memory = await store.propose("Rome", "s", 0.9)
+    await store.reject(memory.memory_id)
+    (stone,) = await store.tombstones()
+
+    first = await store.lift_tombstone(stone.id, "a mistake", idempotency_key="k")
+    again = await store.lift_tombstone(stone.id, "a mistake", idempotency_key="k")
+
+    assert again == first
+    outcome = await store.outcome("k", verb="lift_tombstone")
+    assert outcome is not None
+    assert outcome.memory_ids == (stone.id,)
+    with pytest.raises(IdempotencyConflictError):
+        await store.lift_tombstone(stone.id, "no mistake", idempotency_key="k")

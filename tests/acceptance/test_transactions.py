@@ -225,6 +225,26 @@ async def test_a_stuck_transaction_keeps_nobody_out_for_longer_than_its_deadline
     assert await _contents(store) == ["other"]
 
 
+async def test_a_nested_part_that_waits_for_a_task_outside_it_ends_at_the_deadline(store: MemoryStore) -> None:
+    async def wait_for_a_turn() -> None:
+        async with store.transaction(timeout=0.2):
+            go_on = asyncio.Event()
+
+            async def outside_the_nested_part() -> None:
+                await go_on.wait()
+                await store.propose("never its turn", "s", 0.9)
+
+            waiting = asyncio.create_task(outside_the_nested_part())
+            async with store.transaction():
+                go_on.set()
+                await waiting
+
+    with pytest.raises(TransactionTimeoutError):
+        await asyncio.wait_for(wait_for_a_turn(), 10)
+    assert await _contents(store) == []
+    assert isinstance(await store.propose("next", "s", 0.9), Accepted)
+
+
 async def test_validators_inside_run_under_the_deadline(open_store: OpenStore) -> None:
     async def slow(memory: Memory) -> ValidationResult:
         await asyncio.Event().wait()

@@ -17,18 +17,12 @@ from memsmith import (
     MemoryStore,
     PendingConfirmation,
     ProposalInput,
-    Reinforcement,
     Rejected,
-    ValidationError,
 )
 from memsmith.errors import (
     BaseChangedError,
-    ConfidenceMonotonicityError,
-    DuplicateError,
     PermissionDeniedError,
-    ReviewRequiredError,
     StaleVersionError,
-    TombstoneConflictError,
 )
 from memsmith.testing.clock import START, ManualClock
 
@@ -203,60 +197,6 @@ async def test_of_two_people_who_decide_at_once_one_wins_and_the_other_is_told(
     assert (await store.verify()).rows == 2
 
 
-# -- revising ---------------------------------------------------------------------------------------
-
-
-async def test_a_revision_passes_every_check_a_proposal_passes(store: MemoryStore, rows_of: Rows) -> None:
-    memory = (await store.propose("Rome", "s", 0.9)).memory
-    other = (await store.propose("Oslo", "s", 0.9)).memory
-    unsure = await store.confirm((await store.propose("Bern", "s", 0.4)).memory_id)
-    before = await rows_of(store)
-    with pytest.raises(ValidationError, match="it is wrong"):
-        await store.revise(memory.id, "wrong")
-    with pytest.raises(ReviewRequiredError):
-        await store.revise(unsure.id, "Basel")
-    with pytest.raises(DuplicateError) as caught:
-        await store.revise(memory.id, "Oslo")
-    assert caught.value.other_id == other.id
-    assert await rows_of(store) == before
-
-
-async def test_a_stale_edit_is_refused_and_the_later_one_survives(
-    store: MemoryStore, clock: ManualClock
-) -> None:
-    memory = (await store.propose("Rome", "s", 0.9)).memory
-    later = await store.revise(memory.id, "Oslo", expected_version=memory.version)
-    clock.advance(timedelta(minutes=2))
-    with pytest.raises(StaleVersionError) as caught:
-        await store.revise(memory.id, "Bern", expected_version=memory.version)
-    assert (caught.value.expected, caught.value.found) == (1, 2)
-    assert await store.get(memory.id) == later
-
-
-async def test_a_revision_keeps_everything_but_the_content(store: MemoryStore) -> None:
-    memory = (
-        await store.propose(
-            "Rome", "s", 0.9, key="city", scope="a", metadata={"m": 1}, actor="ann", source="x"
-        )
-    ).memory
-    revised = await store.revise(memory.id, {"city": "Oslo"}, "moved", actor="bob")
-    assert revised.content == {"city": "Oslo"}
-    changed = {n for n, v in vars(revised).items() if v != getattr(memory, n)}
-    assert changed == {"content", "content_hash", "value_digest", "updated_at", "version", "seq"}
-    (entry, _) = await store.audit(memory.id)
-    assert (entry.actor, entry.metadata["reason"]) == ("bob", "moved")
-
-
-async def test_confidence_only_rises(store: MemoryStore, rows_of: Rows) -> None:
-    memory = (await store.propose("Rome", "s", 0.8)).memory
-    before = await rows_of(store)
-    for value in (0.8, 0.1):
-        with pytest.raises(ConfidenceMonotonicityError):
-            await store.update_confidence(memory.id, value)
-    assert await rows_of(store) == before
-    assert (await store.update_confidence(memory.id, 1)).confidence == 1.0
-
-
 # -- quarantine -------------------------------------------------------------------------------------
 
 
@@ -357,117 +297,3 @@ async def test_without_a_cascade_what_depends_stays(store: MemoryStore) -> None:
     await store.retract(root)
     (left,) = await store.dependants(root)
     assert (left.id, left.status) == (child, S.ACTIVE)
-
-
-# -- duplicates ------------------------------------------------------------------------------------
-
-
-async def test_an_unkeyed_value_is_a_duplicate_within_its_session_or_its_scope(open_store: OpenStore) -> None:
-    by_session, by_scope = await open_store(), await open_store(dedup="scope", tenant="other")
-    for store, across in ((by_session, Accepted), (by_scope, Rejected)):
-        assert isinstance(await store.propose("Rome", "s", 0.9), Accepted)
-        assert isinstance(await store.propose("Rome", "s", 0.1), Rejected)
-        assert isinstance(await store.propose("Rome", "t", 0.9), across)
-        assert isinstance(await store.propose("Rome", "s", 0.9, scope="a"), Accepted)
-        assert isinstance(await store.propose("Rome", "s", 0.9, dedup=False), Accepted)
-        assert isinstance(await store.propose("rome", "s", 0.9), Accepted)
-        assert isinstance(await store.propose("Rome", "s", 0.9, kind="note"), Accepted)
-
-
-async def test_a_keyed_value_is_a_duplicate_in_every_session_unless_it_starts_elsewhere(
-    store: MemoryStore,
-) -> None:
-    first = await store.propose("Rome", "s", 0.9, key="city")
-    again = await store.propose("Rome", "t", 0.9, key="city")
-    assert isinstance(again, Rejected)
-    assert (again.code, again.memory_id, again.memory) == ("duplicate", first.memory_id, first.memory)
-    same = await store.propose("Rome", "t", 0.9, key="city", valid_from=first.memory.valid_from)
-    assert isinstance(same, Rejected)
-    earlier = await store.propose("Rome", "t", 0.9, key="city", valid_from=START - timedelta(9))
-    assert isinstance(earlier, Accepted)
-    assert isinstance(await store.propose("Rome", "s", 0.9, key="town"), Accepted)
-
-
-async def test_a_duplicate_of_what_waits_is_a_duplicate_and_of_what_is_gone_is_not(
-    store: MemoryStore,
-) -> None:
-    held = await store.propose("Rome", "s", 0.4)
-    again = await store.propose("Rome", "s", 0.4)
-    assert isinstance(again, Rejected)
-    assert again.memory_id == held.memory_id
-    await store.retract(held.memory_id, "outdated")
-    assert isinstance(await store.propose("Rome", "s", 0.9), Accepted)
-
-
-async def test_a_duplicate_of_higher_origin_endorses(store: MemoryStore) -> None:
-    live = await store.propose("Rome", "s", 0.9, origin="agent")
-    lower = await store.propose("Rome", "s", 0.9, origin="tool")
-    assert lower.memory.origin == "agent"
-    again = await store.propose("Rome", "s", 0.9, origin="owner")
-    assert isinstance(again, Rejected)
-    assert (again.memory_id, again.memory.origin) == (live.memory_id, "owner")
-    assert [e.action for e in await store.audit(live.memory_id)] == ["endorsed", "proposed"]
-
-
-async def test_the_owners_endorsement_confirms_what_waits_and_an_agents_does_not(store: MemoryStore) -> None:
-    held = await store.propose("Rome", "s", 0.4, origin="untrusted", actor="ann")
-    agents = await store.propose("Rome", "s", 0.4, origin="agent", actor="bob")
-    assert (agents.memory.origin, agents.memory.status) == ("agent", S.PENDING_CONFIRMATION)
-    owners = await store.propose("Rome", "s", 0.9)
-    assert (owners.memory_id, owners.memory.origin, owners.memory.status) == (
-        held.memory_id,
-        "owner",
-        S.ACTIVE,
-    )
-
-
-async def test_corroboration_from_another_session_raises_confidence_when_the_policy_says_so(
-    open_store: OpenStore,
-) -> None:
-    plain = await open_store(tenant="plain")
-    store = await open_store(reinforcement=Reinforcement(step=0.5, ceiling=0.9))
-    for one in (plain, store):
-        await one.propose("Rome", "s", 0.4, key="city")
-    assert (await plain.propose("Rome", "t", 0.4, key="city")).memory.confidence == 0.4
-    risen = await store.propose("Rome", "t", 0.4, key="city", source="chat", actor="bob")
-    assert isinstance(risen, Rejected)
-    assert risen.memory.confidence == pytest.approx(0.7)
-    assert risen.memory.metadata["corroborated_by"] == [{"session_id": "t", "source": "chat", "actor": "bob"}]
-    assert (await store.propose("Rome", "t", 0.4, key="city")).memory == risen.memory
-    assert (await store.propose("Rome", "u", 0.4, key="city")).memory.confidence == pytest.approx(0.85)
-    assert (await store.propose("Rome", "v", 0.4, key="city")).memory.confidence == 0.9
-    assert (await store.replay()).identical
-
-
-async def test_a_batch_dedups_against_itself_and_is_judged_in_order(store: MemoryStore) -> None:
-    items = [ProposalInput(c, f) for c, f in (("a", 0.9), ("wrong", 0.9), ("b", 0.4), ("a", 0.9), ("b", 0.9))]
-    results = await store.propose_many(items, "s", "t")
-    assert [type(r) for r in results] == [Accepted, Rejected, PendingConfirmation, Rejected, Rejected]
-    assert [r.memory_id for r in results[3:]] == [results[0].memory_id, results[2].memory_id]
-    assert {m.thread_id for m in await store.list()} == {"t"}
-    assert await store.propose_many([], "s") == []
-
-
-async def test_rejecting_what_others_hold_too_names_them_and_changes_nothing(
-    store: MemoryStore, rows_of: Rows
-) -> None:
-    one = (await store.propose("Rome", "s", 0.9)).memory_id
-    same = (await store.propose(" ROME ", "t", 0.4)).memory_id
-    below = (await store.propose("Rome", "s", 0.9, scope="a/b")).memory_id
-    await store.propose("Rome", "s", 0.9, kind="note")
-    before = await rows_of(store)
-    with pytest.raises(TombstoneConflictError) as caught:
-        await store.reject(one)
-    assert set(caught.value.others) == {same, below}
-    assert await rows_of(store) == before
-    await store.reject(one, "never true", also=True)
-    statuses = {m.id: m.status for m in await store.list()}
-    assert statuses == dict.fromkeys([one, same, below], S.RETRACTED)
-
-
-async def test_of_several_live_memories_of_one_value_a_duplicate_names_the_oldest(store: MemoryStore) -> None:
-    first = await store.propose("Rome", "s", 0.9)
-    second = await store.propose("Rome", "s", 0.9, dedup=False)
-    again = await store.propose("Rome", "s", 0.9, depends_on=[second.memory_id])
-    assert isinstance(again, Rejected)
-    assert again.memory_id == first.memory_id
