@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
@@ -35,8 +36,8 @@ class _Tenant:
         )
 
     def apply(self, changes: Changes) -> None:
-        self.memories.update({memory.id: memory for memory, _ in changes.inserted})
-        self.memories.update({memory.id: memory for memory in changes.updated})
+        self.memories.update({memory.id: _apart(memory) for memory, _ in changes.inserted})
+        self.memories.update({memory.id: _apart(memory) for memory in changes.updated})
         self.rows.extend(changes.rows)
         self.tombstones.update({stone.id: stone for stone in changes.tombstones})
         for record in changes.outcomes:
@@ -44,6 +45,13 @@ class _Tenant:
             self.outcomes[o.actor, o.verb, o.idempotency_key] = record
         if changes.rows:
             self.head = changes.head
+
+
+def _apart(memory: Memory) -> Memory:
+    """Return a copy that shares nothing a caller could change, as a database would."""
+    return memory.evolve(
+        deepcopy({name: getattr(memory, name) for name in ("content", "metadata", "depends_on")})
+    )
 
 
 def _fetch(data: _Tenant, wants: Wants, now: datetime) -> Loaded:
@@ -56,7 +64,7 @@ def _fetch(data: _Tenant, wants: Wants, now: datetime) -> Loaded:
     found = [m for m in memories if m.id in wants.memories]
     found += [m for m in live if m.value_digest in wants.values or (m.kind, m.scope, m.key) in wants.slots]
     return Loaded(
-        memories={m.id: m for m in found + due}.values(),
+        memories={m.id: _apart(m) for m in found + due}.values(),
         tombstones=[
             t for t in data.tombstones.values() if t.digest in wants.blocks or t.id in wants.tombstones
         ],
@@ -111,7 +119,7 @@ def _list(data: _Tenant, query: MemoryQuery) -> list[Memory]:
     if query.after is not None:
         after = query.after
         found = [p for p in found if (p[0] < after if query.descending else p[0] > after)]
-    return [memory for _, memory in found[query.offset : query.offset + query.limit]]
+    return [_apart(memory) for _, memory in found[query.offset : query.offset + query.limit]]
 
 
 class _Reading(ABC):
@@ -124,7 +132,8 @@ class _Reading(ABC):
         return _fetch(self._data(tenant), wants, now)
 
     async def get(self, tenant: str, memory_id: str) -> Memory | None:
-        return self._data(tenant).memories.get(memory_id)
+        memory = self._data(tenant).memories.get(memory_id)
+        return None if memory is None else _apart(memory)
 
     async def list(self, tenant: str, query: MemoryQuery) -> Memories:
         return _list(self._data(tenant), query)

@@ -225,7 +225,9 @@ async def test_a_stuck_transaction_keeps_nobody_out_for_longer_than_its_deadline
     assert await _contents(store) == ["other"]
 
 
-async def test_a_nested_part_that_waits_for_a_task_outside_it_ends_at_the_deadline(store: MemoryStore) -> None:
+async def test_a_nested_part_waiting_for_a_task_outside_it_ends_at_the_deadline(
+    store: MemoryStore,
+) -> None:
     async def wait_for_a_turn() -> None:
         async with store.transaction(timeout=0.2):
             go_on = asyncio.Event()

@@ -144,6 +144,19 @@ async def test_a_lifetime_counts_from_the_moment_of_writing(store: MemoryStore) 
     assert memory.valid_from == memory.created_at
 
 
+async def test_what_a_caller_does_to_a_memory_it_was_given_changes_nothing_stored(store: MemoryStore) -> None:
+    accepted = await store.propose({"a": [1]}, "s", 0.9, metadata={"tags": ["x"]})
+    given = [accepted.memory, await store.get(accepted.memory_id), (await store.list())[0]]
+    for memory in given:
+        assert memory is not None
+        memory.content["a"].append(2)
+        memory.metadata["tags"].clear()
+
+    stored = await store.get(accepted.memory_id)
+    assert stored is not None
+    assert (stored.content, stored.metadata) == ({"a": [1]}, {"tags": ["x"]})
+
+
 # -- confirming ------------------------------------------------------------------------------------
 
 
