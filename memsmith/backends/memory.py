@@ -228,7 +228,7 @@ def _settle(
     try:
         wants = next(steps)
         while True:
-            wants = steps.send(_fetch(data, wants, now))
+            wants = steps.send(_fetch(data, wants, at or now))
     except StopIteration as done:
         data.apply(done.value.changes)
         settled: list[Settled[Any]] = done.value.settled

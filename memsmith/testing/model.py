@@ -1,8 +1,8 @@
 """The lifecycle in plain Python: what a store must do, with none of how.
 
 This is the specification that :mod:`memsmith.testing.stateful` holds every store to. Memories are
-numbered in order of creation, so are tombstones; a moment is the number of the unit, because all of
-a unit happens at one time. Values that contain "wrong" are refused, confidence below 0.5 is held.
+numbered in order of creation, so are tombstones. Values that contain "wrong" are refused, confidence
+below 0.5 is held.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Entry:
     actor: str
     parents: list[int]
     expires: int | None
-    moment: int
     status: str = ACTIVE
     held: str | None = None
     version: int = 1
@@ -82,7 +81,6 @@ class Model:
     entries: list[Entry] = field(default_factory=list[Entry])
     blocks: list[Block] = field(default_factory=list[Block])
     now: int = 0
-    moment: int = 0
 
     def propose(self, new: Entry, dedup: bool) -> tuple[str, int]:
         """Return the code of the result and the number of the memory it names."""
@@ -92,7 +90,7 @@ class Model:
             blocking[0].refused += 1
             new.value = None
             return self._enter(new, REJECTED, "tombstoned")
-        twin = self._twin(new, asserted=False) if dedup else None
+        twin = self._twin(new) if dedup else None
         if twin is not None:
             self._endorse(self.entries[twin], new)
             return "duplicate", twin
@@ -109,7 +107,7 @@ class Model:
         self._refuse("StaleVersionError", version not in {None, entry.version})
         self._refuse("InvalidTransitionError", self._over(entry))
         self._refuse_blocked(entry.value, entry)
-        twin = self._twin(entry, asserted=True)
+        twin = self._twin(entry)
         changed = twin is not None and self.entries[twin].status == ACTIVE
         self._refuse("BaseChangedError", changed and version is None)
         self._change(entry, status=ACTIVE, origin=OWNER_ORIGIN)
@@ -144,7 +142,7 @@ class Model:
         self._refuse_blocked(value, entry)
         self._refuse("ValidationError", "wrong" in value)
         self._refuse("ReviewRequiredError", entry.confidence < 0.5)
-        self._refuse("DuplicateError", self._twin(entry, asserted=True, value=value) is not None)
+        self._refuse("DuplicateError", self._twin(entry, value=value) is not None)
         self._change(entry, value=value)
 
     def update_confidence(self, n: int, value: float) -> None:
@@ -202,15 +200,13 @@ class Model:
     def _over(self, entry: Entry) -> bool:
         return entry.expires is not None and entry.expires <= self.now
 
-    def _twin(self, entry: Entry, *, asserted: bool, value: str | None = None) -> int | None:
+    def _twin(self, entry: Entry, value: str | None = None) -> int | None:
         """Return who says the same already: on its key, or without a key in its session and scope."""
 
         def same(e: Entry) -> bool:
             if e.value != (value or entry.value) or (e.scope, e.key) != (entry.scope, entry.key):
                 return False
-            if entry.key is None:
-                return e.session == entry.session
-            return not asserted or e.moment == entry.moment
+            return entry.key is not None or e.session == entry.session
 
         return self._first(lambda e: e is not entry and e.status in LIVE and same(e) and not self._over(e))
 

@@ -256,7 +256,6 @@ class ModelMachine(_Machine):
 
     def answers(self, name: str, *arguments: Any) -> None:
         """Compare the store's answer with the model's."""
-        self.model.moment += 1
         expected = getattr(self, f"_expect_{name}")(*arguments)
         found = self.driver.run(getattr(self.driver, name)(*arguments))
         assert found == expected, f"{name}{arguments}: the model says {expected}, the store {found}"
@@ -290,7 +289,7 @@ class ModelMachine(_Machine):
         return Entry(
             given["value"], given["session"], given["scope"], given["key"], given["confidence"],
             given["origin"], given["actor"], [n % known for n in given["parents"]] if known else [],
-            model.now + TTL if given["lives"] else None, model.moment,
+            model.now + TTL if given["lives"] else None,
         )  # fmt: skip
 
     def _expect_batch(self, items: list[dict[str, Any]]) -> list[Any]:
