@@ -66,12 +66,12 @@ async def _differing_memories(
     """Compare stored memories with those replayed up to `seq`; what changed since is left out."""
     differences: dict[str, list[str]] = {}
     unseen = dict(memories)
-    later: dict[str, int] = {}
+    later: list[tuple[Memory, str]] = []
     async for page in every_memory(storage, tenant):
         for stored in page:
             replayed = unseen.pop(stored.id, None)
             if stored.seq > seq:
-                later[stored.id] = stored.seq
+                later.append((stored, "unknown to the ledger" if replayed is None else "seq"))
                 continue
             names = ["unknown to the ledger"] if replayed is None else differing(replayed, stored)
             if names:
@@ -79,7 +79,7 @@ async def _differing_memories(
     if later:
         head = await storage.head(tenant)
         newest = 0 if head is None else head.count
-        differences |= {ident: ["seq"] for ident, number in later.items() if number > newest}
+        differences |= {stored.id: [what] for stored, what in later if stored.seq > newest}
     return differences | {ident: ["missing"] for ident in unseen}
 
 

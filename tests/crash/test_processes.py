@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
-from memsmith import MemoryStatus, MemoryStore, SQLiteBackend
+import pytest
+
+from memsmith import MemoryStatus, MemoryStore, ProposalInput, SQLiteBackend
+from memsmith.errors import DamagedRecordError
 
 WRITER = Path(__file__).with_name("writer.py")
 PROCESSES = 4
@@ -65,3 +70,49 @@ async def test_a_writer_killed_in_the_middle_keeps_nobody_out(tmp_path: Path) ->
             await store.propose("after", "s", 0.9)
         assert (await store.verify()).ok
         assert (await store.replay()).identical
+
+
+async def test_opening_reading_and_closing_wait_for_no_writer(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    async with await MemoryStore.init(SQLiteBackend(path)) as writer:
+        kept = await writer.propose("kept", "s", 0.9)
+        async with writer.transaction(timeout=30), asyncio.timeout(10):
+            await writer.propose("not yet", "s", 0.9)
+            async with await MemoryStore.init(SQLiteBackend(path, busy_seconds=20)) as reader:
+                assert [memory.id for memory in await reader.list()] == [kept.memory_id]
+        assert len(await writer.list()) == 2
+
+
+async def test_a_replay_beside_writers_finds_no_difference(tmp_path: Path) -> None:
+    async with (
+        await MemoryStore.init(SQLiteBackend(tmp_path / "shared.db", durability="normal")) as store,
+        await MemoryStore.init(SQLiteBackend(tmp_path / "shared.db", durability="normal")) as other,
+    ):
+        await store.propose_many([ProposalInput({"n": n}, 0.9) for n in range(2000)], "s")
+        done = asyncio.Event()
+
+        async def write() -> None:
+            number = 0
+            while not done.is_set():
+                memory = await other.propose({"w": number}, "w", 0.9)
+                await other.revise(memory.memory_id, {"w": -1 - number})
+                number += 1
+
+        writing = asyncio.create_task(write())
+        reports = [await store.replay() for _ in range(3)]
+        done.set()
+        await writing
+        assert [report.differences for report in reports] == [{}, {}, {}]
+        assert reports[0].memories < reports[2].memories
+
+
+async def test_a_row_changed_into_what_no_memory_can_hold_raises_a_typed_error(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+        memory = await store.propose("fine", "s", 0.9)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE memories SET created_at = 'x'")
+        with pytest.raises(DamagedRecordError, match=memory.memory_id):
+            await store.get(memory.memory_id)
+        with pytest.raises(DamagedRecordError):
+            await store.list()
