@@ -20,8 +20,6 @@ from memsmith.types import DEFAULT_TENANT
 LISTED: Final = 50
 """How many rows that can't be carried over an error names."""
 
-SCHEMES: Final = ("sqlite", "memory")
-
 
 def backend_for(url: str) -> StorageBackend:
     """Return the backend a URL names.

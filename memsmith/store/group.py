@@ -90,7 +90,10 @@ class GroupCommit:
         finally:
             # Only a loop that is being shut down cancels the driver: nobody may wait for ever.
             self._driver = None
-            self._answer_all(group + self._take(), ClosedError("The event loop shut down during a commit"))
+            self._answer_all(
+                [*group, *self._waiting], ClosedError("The event loop shut down during a commit")
+            )
+            self._waiting.clear()
 
     def _take(self) -> list[Waiting]:
         group: list[Waiting] = []

@@ -98,8 +98,8 @@ class SQLiteBackend(SQLiteReads):
                     "SQLite %s has the WAL-reset bug: writers of %s take turns on %s-lock",
                     sqlite3.sqlite_version, self._path, self._path,
                 )  # fmt: skip
-        self._writer = await self._connect()
         try:
+            self._writer = await self._connect()
             await self.write_hop(self._set_up)
             for _ in range(0 if in_memory else READERS):
                 reader = await self._connect()
