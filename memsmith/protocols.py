@@ -138,6 +138,14 @@ class Reads(Protocol):
         """Return at most `limit` ledger rows numbered above `after`, oldest first."""
         ...
 
+    async def scan(self, tenant: str, after: int, limit: int, visit: Callable[[Rows], object]) -> int | None:
+        """Hand at most `limit` ledger rows numbered above `after` to `visit`, oldest first, in pieces.
+
+        `visit` runs on the thread that reads, while the rows are fresh in its cache, never on the
+        event loop's. Returns the last row's number, None where there was none.
+        """
+        ...
+
     async def head(self, tenant: str) -> Head | None:
         """Return the head record of the chain; None when there is none."""
         ...

@@ -150,6 +150,12 @@ class _Reading(ABC):
         start = max(after, 0)
         return self._data(tenant).rows[start : start + limit]
 
+    async def scan(self, tenant: str, after: int, limit: int, visit: Callable[[Rows], object]) -> int | None:
+        rows = await self.ledger(tenant, after, limit)
+        if rows:
+            await asyncio.to_thread(visit, rows)
+        return rows[-1].seq if rows else None
+
     async def head(self, tenant: str) -> Head | None:
         return self._data(tenant).head
 

@@ -15,7 +15,7 @@ from sys import maxsize
 from typing import Final
 
 from memsmith._clock import to_text
-from memsmith.ledger.entry import GENESIS, SALT_BYTES, Row, payload_digest, row_hash
+from memsmith.ledger.entry import GENESIS, SALT_BYTES, Row, fields_hash, payload_digest, row_hash
 from memsmith.lifecycle import Action
 from memsmith.types import Head
 
@@ -56,6 +56,7 @@ class Verification:
         return self.verdict is not Verdict.FAILED
 
 
+_ERASE: Final = Action.ERASE.value
 REACH: Final = 256
 """How many rows put in between, each chained to the one before, are traced back to the first."""
 
@@ -98,8 +99,7 @@ class ChainVerifier:
         # Good rows come by the million, so they take the shortest way.
         end = maxsize if self._head is None else self._head.count
         for row in rows:
-            if self._suspect is None and self._rows < end and self._fits(row):
-                self._accept(row)
+            if self._suspect is None and self._rows < end and self._accept(row):
                 continue
             self._strangers += 1
             if _is_number(row.seq):
@@ -110,24 +110,35 @@ class ChainVerifier:
             self._suspect = self._suspect or row
             self._search(row)
 
-    def _fits(self, row: Row) -> bool:
-        return row.seq == self._rows + 1 and row.prev_hash == self._hash and self._is_whole(row)
-
-    def _accept(self, row: Row) -> None:
-        seq, payload, salt = row.seq, row.payload, row.salt
+    def _accept(self, row: Row) -> bool:
+        """Take the row if it is whole and follows its predecessor; tell whether it was taken."""
+        (
+            seq, ident, memory_id, action, before, after, time, actor, payload, salt, digest, previous, kept,
+        ) = row  # fmt: skip
+        if seq != self._rows + 1 or previous != self._hash:
+            return False
+        try:
+            hashed = fields_hash(
+                self._tenant, seq, ident, memory_id, action, before, after, time, actor, digest, previous
+            )
+        except TypeError:  # a value no ledger row can hold
+            return False
+        if hashed != kept:
+            return False
         if payload is None and salt is None:
-            self._withheld.setdefault(row.memory_id, seq)
-        elif not _payload_holds(payload, salt, row.payload_digest) and self._bad_payload is None:
+            self._withheld.setdefault(memory_id, seq)
+        elif not _payload_holds(payload, salt, digest) and self._bad_payload is None:
             self._bad_payload = seq
-        if self._withheld and row.action == Action.ERASE.value:
-            self._withheld.pop(row.memory_id, None)
-        self._rows, self._hash, self._time = seq, row.hash, row.time
-        self._recent.append((seq, row.hash))
+        if self._withheld and action == _ERASE:
+            self._withheld.pop(memory_id, None)
+        self._rows, self._hash, self._time = seq, hashed, time
+        self._recent.append((seq, hashed))
+        return True
 
     def _pass_by(self, row: Row) -> None:
         # An erasure under way destroys payloads below the head and is recorded above it.
         self._past.append(row)
-        if row.action == Action.ERASE.value:
+        if row.action == _ERASE:
             self._withheld.pop(row.memory_id, None)
 
     def _search(self, row: Row) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memsmith._canonical import optional_text, require_text
@@ -12,7 +11,7 @@ from memsmith.errors import LedgerError, NotFoundError
 from memsmith.ledger.entry import GENESIS, Row, audit_entry
 from memsmith.ledger.replay import Replay
 from memsmith.ledger.verify import ChainVerifier, Fault, Verdict, Verification
-from memsmith.protocols import StorageBackend
+from memsmith.protocols import Rows, StorageBackend
 from memsmith.store.engine import Engine
 from memsmith.store.prepare import require_actor
 from memsmith.store.reading import MAX_LIMIT, memory_query, next_cursor, require_count
@@ -20,8 +19,8 @@ from memsmith.store.replaying import ReplayReport, compare, rebuild
 from memsmith.types import FACT, AuditEntry, Memory, MemoryStatus, Outcome, Page, Tombstone
 from memsmith.wants import Wants
 
-CHUNK: Final = 2000
-"""How many ledger rows are read at a time."""
+CHUNK: Final = 1000
+"""How many ledger rows one visit to the database reads; others read in between."""
 ROUNDS: Final = 5
 """How often a replay that finds differences catches up with a ledger that others are writing."""
 BOTTOM: Final = -(2**63)
@@ -122,10 +121,7 @@ class GovernanceReads(Engine):
         self._enter()
         try:
             verifier = ChainVerifier(self._tenant, await self._storage.head(self._tenant))
-            async for rows in self._ledger(after=BOTTOM):
-                await asyncio.to_thread(verifier.feed, rows)
-                if verifier.satisfied:
-                    break
+            await self._scan(verifier.feed, BOTTOM, lambda: verifier.satisfied)
             return verifier.finish(await self._storage.head(self._tenant))
         except LedgerError as error:
             return Verification(
@@ -156,9 +152,12 @@ class GovernanceReads(Engine):
     async def _fed(self, replay: Replay) -> builtins.list[Row]:
         """Feed a replay the rows it has not seen, and return them."""
         rows: builtins.list[Row] = []
-        async for chunk in self._ledger(after=replay.seq):
-            await asyncio.to_thread(replay.feed, chunk)
-            rows += chunk
+
+        def feed(piece: Sequence[Row]) -> None:
+            replay.feed(piece)
+            rows.extend(piece)
+
+        await self._scan(feed, replay.seq)
         return rows
 
     async def _get_or_raise(self, memory_id: str) -> Memory:
@@ -167,7 +166,9 @@ class GovernanceReads(Engine):
             raise NotFoundError(memory_id)
         return memory
 
-    async def _ledger(self, after: int = 0) -> AsyncIterator[builtins.list[Row]]:
-        while rows := await self._storage.ledger(self._tenant, after, CHUNK):
-            yield rows
-            after = rows[-1].seq
+    async def _scan(
+        self, visit: Callable[[Rows], object], after: int, enough: Callable[[], bool] = lambda: False
+    ) -> None:
+        last: int | None = after
+        while last is not None and not enough():
+            last = await self._storage.scan(self._tenant, last, CHUNK, visit)

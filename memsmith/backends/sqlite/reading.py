@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 SQL: Final = load_queries("memsmith.backends.sqlite")
 _NEWEST: Final = 2**62
+_PIECE: Final = 100
 _row: Final[Callable[[Any], Row]] = partial(tuple.__new__, Row)  # pyright: ignore[reportUnknownMemberType]  # Row._make without its check
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _JSON_TYPES: Final = {
@@ -104,6 +105,18 @@ def ledger(connection: sqlite3.Connection, tenant: str, after: int, limit: int) 
         connection.text_factory = str
 
 
+def scan(
+    connection: sqlite3.Connection, tenant: str, after: int, limit: int, visit: Callable[[Rows], object]
+) -> int | None:
+    """Hand ledger rows to `visit` in pieces small enough to stay in a core's cache."""
+    last: int | None = None
+    while limit > 0 and (rows := ledger(connection, tenant, after, min(_PIECE, limit))):
+        visit(list(map(_row, rows)))
+        last = after = rows[-1][0]
+        limit -= len(rows)
+    return last
+
+
 def compose(tenant: str, query: MemoryQuery) -> tuple[str, list[Any]]:
     """Return the statement of a list and its values, put together from named parts alone."""
     parts = [SQL["list"]]
@@ -163,6 +176,9 @@ class SQLiteReads(ABC):
     async def ledger(self, tenant: str, after: int, limit: int) -> Rows:
         rows = await self._hop(lambda connection: ledger(connection, tenant, after, limit))
         return list(map(_row, rows))
+
+    async def scan(self, tenant: str, after: int, limit: int, visit: Callable[[Rows], object]) -> int | None:
+        return await self._hop(lambda connection: scan(connection, tenant, after, limit, visit))
 
     async def head(self, tenant: str) -> Head | None:
         return await self._hop(lambda connection: head(connection, tenant))

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from memsmith.errors import ClosedError, ImportRefusedError
+from memsmith.errors import ClosedError, ImportRefusedError, LedgerError
+from memsmith.ledger.entry import Row
 from memsmith.ledger.verify import ChainVerifier, Verdict
 from memsmith.lifecycle import Action
 from memsmith.protocols import StorageBackend
@@ -51,6 +54,33 @@ class Recording(Suite):
         assert await backend.ledger(TENANT, 2, 3) == rows[2:5]
         assert await backend.ledger(TENANT, -5, 2) == rows[:2]
         assert await backend.ledger(TENANT, 7, 10) == []
+
+    async def test_a_scan_hands_the_same_rows_to_a_visitor_off_the_event_loop(
+        self, backend: StorageBackend
+    ) -> None:
+        await committed(backend, *(adding(a_memory(n)) for n in range(250)))
+        seen: list[Row] = []
+        threads: set[int] = set()
+
+        def visit(rows: Sequence[Row]) -> None:
+            seen.extend(rows)
+            threads.add(threading.get_ident())
+
+        assert await backend.scan(TENANT, 0, 220, visit) == 220
+        assert await backend.scan(TENANT, 220, 220, visit) == 250
+        assert await backend.scan(TENANT, 250, 220, visit) is None
+        assert seen == await backend.ledger(TENANT, 0, 1000)
+        assert threading.get_ident() not in threads
+
+    async def test_what_a_visitor_raises_ends_the_scan(self, backend: StorageBackend) -> None:
+        await committed(backend, adding(a_memory("one")))
+
+        def visit(rows: Sequence[Row]) -> None:
+            raise LedgerError(f"no use for {len(rows)} row")
+
+        with pytest.raises(LedgerError, match="no use for 1 row"):
+            await backend.scan(TENANT, 0, 10, visit)
+        assert len(await backend.ledger(TENANT, 0, 10)) == 1
 
     async def test_audit_reads_backwards_for_all_or_for_one_memory(self, backend: StorageBackend) -> None:
         one, other = await stored(backend, a_memory("one"), a_memory("other"))
