@@ -34,6 +34,7 @@ class Action(StrEnum):
     REVISE = "revised"
     UPDATE_CONFIDENCE = "confidence_updated"
     AMEND_VALIDITY = "validity_amended"
+    RETRACT_DURING = "retracted_during"
     EXTEND = "extended"
     ENDORSE = "endorsed"
     REINFORCE = "reinforced"
@@ -85,6 +86,7 @@ TABLE: Final = (
     Transition(Action.BLOCK, (*_WAITING_OR_COUNTED, S.QUARANTINED), (), Who.LIBRARY),
     Transition(Action.UPDATE_CONFIDENCE, _WAITING_OR_COUNTED, (), Who.PROPOSER),
     Transition(Action.AMEND_VALIDITY, _WAITING_OR_COUNTED, (), Who.REVIEWER),
+    Transition(Action.RETRACT_DURING, (*_WAITING_OR_COUNTED, S.QUARANTINED), (), Who.REVIEWER),
     Transition(Action.EXTEND, (S.PENDING_CONFIRMATION, S.ACTIVE), (), Who.REVIEWER),
     Transition(Action.ENDORSE, (S.PENDING_CONFIRMATION, S.ACTIVE), (), Who.LIBRARY),
     Transition(Action.REINFORCE, (S.PENDING_CONFIRMATION, S.ACTIVE), (), Who.LIBRARY),
@@ -111,6 +113,10 @@ REACHABLE: Final[dict[MemoryStatus, frozenset[MemoryStatus]]] = {
 """Where each status can go at all; final statuses map to nothing."""
 
 _TARGET_NAMED: Final = {row.action: row.to_statuses[0] for row in TABLE if len(row.to_statuses) == 1}
+
+
+ASSERTING: Final = frozenset({Action.ACCEPT, Action.CONFIRM, Action.AMEND_VALIDITY, Action.IMPORT})
+"""What gives a member of a chain its place: of two that begin together, the one asserted last holds."""
 
 
 def check(memory_id: str, from_status: MemoryStatus, action: Action, to_status: MemoryStatus) -> None:

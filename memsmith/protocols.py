@@ -11,7 +11,18 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from memsmith.ledger.entry import Row
-from memsmith.types import FACT, Head, Memory, MemoryStatus, Tombstone, ValidationResult
+from memsmith.temporal import Believed
+from memsmith.types import (
+    FACT,
+    Head,
+    Memory,
+    MemoryStatus,
+    Point,
+    Slot,
+    Tombstone,
+    ValidationResult,
+    Version,
+)
 from memsmith.unit import Settled, Unit
 from memsmith.wants import Changes, Loaded, OutcomeKey, OutcomeRecord, Wants
 
@@ -25,6 +36,8 @@ TransitionHandler: TypeAlias = Callable[[str, MemoryStatus, MemoryStatus], Await
 Rows: TypeAlias = list[Row]
 Memories: TypeAlias = list[Memory]
 Tombstones: TypeAlias = list[Tombstone]
+Versions: TypeAlias = list[Version]
+Segments: TypeAlias = list[Believed]
 # Named here, because inside Reads and its implementations `list` is a method.
 
 
@@ -100,6 +113,8 @@ class MemoryQuery:
     limit: int = 50
     offset: int = 0
     after: tuple[Any, str] | None = None
+    at: Point | None = None
+    """Only what holds there, each memory in the version believed then."""
 
 
 ORDERS = ("created_at", "updated_at", "confidence", "status", "session_id")
@@ -128,6 +143,26 @@ class Reads(Protocol):
 
     async def list(self, tenant: str, query: MemoryQuery) -> Memories:
         """Return the memories a query asks for, in its order."""
+        ...
+
+    async def count(self, tenant: str, query: MemoryQuery) -> int:
+        """Return how many memories a query would list without limit and offset."""
+        ...
+
+    async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
+        """Return the ids of all memories that have the slot's key, or had it once, in order."""
+        ...
+
+    async def versions(self, tenant: str, memory_ids: Sequence[str]) -> Versions:
+        """Return every version of these memories, by id and then by time."""
+        ...
+
+    async def segments(self, tenant: str, memory_ids: Sequence[str]) -> Segments:
+        """Return what was ever effective of these memories, by id, start and time of belief."""
+        ...
+
+    async def seq_at(self, tenant: str, moment: datetime) -> int:
+        """Return the number of the last ledger row written by a moment, 0 where there is none."""
         ...
 
     async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> Rows:

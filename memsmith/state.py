@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -11,9 +11,10 @@ from memsmith._clock import to_text
 from memsmith.errors import NotFoundError
 from memsmith.ledger.entry import Draft, seal
 from memsmith.ledger.record import Record, field_record, memory_record
-from memsmith.lifecycle import Action, check
-from memsmith.types import LIVE, Head, Memory, MemoryStatus, Tombstone
-from memsmith.wants import Changes, Columns, Loaded, NeedMore, OutcomeKey, OutcomeRecord, Slot, Wants
+from memsmith.lifecycle import ASSERTING, Action, check
+from memsmith.temporal import Chains, Segment, until
+from memsmith.types import COUNTED, LIVE, Head, Memory, MemoryStatus, Slot, Tombstone
+from memsmith.wants import Beneath, Changes, Columns, Loaded, NeedMore, OutcomeKey, OutcomeRecord, Wants
 
 K = TypeVar("K")
 
@@ -34,14 +35,17 @@ class State:
         self._memories: dict[str, Memory] = {}
         self._by_value: Index[str] = {}
         self._by_slot: Index[Slot] = {}
+        self._chains = Chains()
         self._dependants: Index[str] = {}
         self._stones: dict[str, Tombstone] = {}
         self._blocks: Index[str] = {}
         self._outcomes: dict[OutcomeKey, OutcomeRecord] = {}
         self._due: list[str] = []
+        self._handed_over: list[str] = []
         self._columns: dict[str, Columns] = {}
         self._inserted: list[str] = []
         self._touched: dict[str, None] = {}
+        self._history: list[tuple[Memory, datetime]] = []
         self._new_stones: dict[str, None] = {}
         self._new_outcomes: list[OutcomeRecord] = []
         self._drafts: list[Draft] = []
@@ -79,11 +83,36 @@ class State:
         found = self._gather(self._by_value, digest)
         return [m for m in found if m.value_digest == digest] if found else found
 
-    def live_on(self, slot: Slot) -> list[Memory]:
-        """Return the live memories on a chain."""
-        if slot not in self._seen.slots:
-            raise NeedMore(Wants(slots={slot}))
-        return self._gather(self._by_slot, slot)
+    def segments(self, slot: Slot, moment: datetime) -> list[Segment]:
+        """Return a chain's current segments that end at or after a moment, in order."""
+        loaded = self._seen.chains.get(slot)
+        if loaded is None or loaded > moment:
+            raise NeedMore(Wants(chains={slot: moment}))
+        return self._chains.from_on(slot, moment)
+
+    def current_on(self, slot: Slot) -> Memory | None:
+        """Return the memory that is effective on a chain now."""
+        for segment in self.segments(slot, self.now):
+            if segment.start <= self.now < until(segment.end):
+                return self.memory(segment.memory_id)
+        return None
+
+    def waiting_on(self, slot: Slot) -> list[Memory]:
+        """Return the memories that wait for a person on a chain."""
+        if slot not in self._seen.chains:
+            raise NeedMore(Wants(chains={slot: self.now}))
+        waiting = MemoryStatus.PENDING_CONFIRMATION
+        return [m for m in self._gather(self._by_slot, slot) if m.status is waiting and m.slot == slot]
+
+    def beneath(self, slot: Slot, start: datetime, end: datetime | None, besides: str) -> list[Memory]:
+        """Return the other counted members of a chain that may hold somewhere in an interval."""
+        members = [self._memories[ident] for ident in self._by_slot.get(slot, ())]
+        # A member that another might be left out for must not itself have changed here.
+        pruned = all(m.seq <= self._head.count for m in members)
+        wanted = Beneath(slot, start, end, besides, pruned)
+        if wanted not in self._seen.beneath:
+            raise NeedMore(Wants(beneath={wanted}))
+        return [m for m in members if m.counted and m.slot == slot and m.id != besides]
 
     def _gather(self, index: Index[Any], key: object) -> list[Memory]:
         ids = index.get(key)
@@ -91,6 +120,12 @@ class State:
             return []
         # Oldest first, so that what was loaded when does not decide which of several is named.
         return [m for m in map(self._memories.__getitem__, sorted(ids)) if m.status in LIVE]
+
+    def handed_over(self, after: str, limit: int) -> list[str]:
+        """Return ids of ACTIVE memories of which nothing was effective any more when they were loaded."""
+        if self._seen.handed_over != (after, limit):
+            raise NeedMore(Wants(handed_over=(after, limit)))
+        return self._handed_over
 
     def blocks(self, digests: Iterable[str]) -> list[Tombstone]:
         """Return the standing tombstones with one of these digests."""
@@ -143,7 +178,11 @@ class State:
         """
         now = self.now
         self.last_seq += 1
-        memory = memory.evolve({"created_at": now, "updated_at": now, **changes, "seq": self.last_seq})
+        seq = self.last_seq
+        fields = {"created_at": now, "updated_at": now, **changes, "seq": seq, "system_from": now}
+        if action in ASSERTING and fields.get("status", memory.status) in COUNTED:
+            fields["asserted_order"] = seq
+        memory = memory.evolve(fields)
         check(memory.id, _PROPOSED, action, memory.status)
         record = memory_record(memory, text)
         payload["set"] = _inserted_fields(record, self.now_text)
@@ -167,9 +206,14 @@ class State:
         status = changes.get("status", memory.status)
         check(memory.id, memory.status, action, status)
         self.last_seq += 1
-        changed = memory.evolve(
-            {**changes, "updated_at": self.now, "version": memory.version + 1, "seq": self.last_seq}
-        )
+        now, seq = self.now, self.last_seq
+        fields = {**changes, "updated_at": now, "version": memory.version + 1, "seq": seq, "system_from": now}
+        if action in ASSERTING and status in COUNTED:
+            fields["asserted_order"] = seq
+        changed = memory.evolve(fields)
+        if memory.system_from != now:
+            self._history.append((memory, now))
+            self._undo.append(self._history.pop)
         payload = payload or {}
         payload["set"] = {name: field_record(name, value) for name, value in changes.items()}
         self._log(changed, action, memory.status, payload, actor)
@@ -183,7 +227,7 @@ class State:
         elif ident not in self._touched:
             self._touched[ident] = None
             self._undo.append(lambda: self._touched.pop(ident))
-        if changed.value_digest != memory.value_digest:
+        if changed.value_digest != memory.value_digest or changed.key != memory.key:
             self._index(changed)
         return changed
 
@@ -192,6 +236,10 @@ class State:
         check(memory.id, memory.status, action, memory.status)
         self.last_seq += 1
         self._log(memory, action, memory.status, payload, actor)
+
+    def replace_segments(self, slot: Slot, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+        """Put segments in place of those that `segments` returned."""
+        self._undo.append(self._chains.replace(slot, old, new, self.now))
 
     def history(
         self, memory_id: str, action: str, statuses: tuple[str, str], payload: dict[str, Any]
@@ -232,8 +280,9 @@ class State:
 
     def _places(self, memory: Memory) -> list[tuple[Index[Any], Any]]:
         places: list[tuple[Index[Any], Any]] = [(self._by_value, memory.value_digest)]
-        if memory.key is not None:
-            places.append((self._by_slot, (memory.kind, memory.scope, memory.key)))
+        slot = memory.slot
+        if slot is not None:
+            places.append((self._by_slot, slot))
         if memory.depends_on:
             places += [(self._dependants, parent) for parent in memory.depends_on]
         return places
@@ -268,6 +317,9 @@ class State:
             for child in children:
                 _add(self._dependants, parent, child)
         self._due.extend(loaded.due)
+        self._handed_over = list(loaded.handed_over)
+        if loaded.segments:
+            self._chains.load(loaded.segments)
         self._seen |= wants
 
     def begin(self, now: datetime) -> None:
@@ -275,6 +327,7 @@ class State:
         self.now, self.now_text = now, to_text(now)
         self._undo.clear()
         self._inserted.clear()
+        self._chains.begin()
 
     def revert(self, drafts: int) -> None:
         """Undo the unit, back to when the ledger had `drafts` new rows."""
@@ -306,6 +359,10 @@ class State:
             tombstones=[self._stones[i] for i in self._new_stones],
             outcomes=list(self._new_outcomes),
             head=head,
+            history=self._history,
+            closed=list(self._chains.closed.values()),
+            dropped=list(self._chains.dropped.values()),
+            opened=list(self._chains.opened.values()),
         )
 
 
@@ -353,5 +410,8 @@ _IMPLIED: Final = (
     ("retracted_at", None),
     ("retraction_reason", None),
     ("version", 1),
+    ("retracted_during", "[]"),
+    ("displaces", "[]"),
+    ("many", 0),
 )
 """What a new memory's ledger row leaves out, and what that means."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -62,6 +62,30 @@ EPISODE: Final = "episode"
 LIVE: Final = frozenset({MemoryStatus.ACTIVE, MemoryStatus.PENDING_CONFIRMATION})
 """Statuses in which a memory speaks, or waits to."""
 
+COUNTED: Final = frozenset(
+    {MemoryStatus.ACTIVE, MemoryStatus.SUPERSEDED, MemoryStatus.EXPIRED, MemoryStatus.ERASED}
+)
+"""Statuses in which a memory that was asserted has its part in its chain."""
+
+
+class Interval(NamedTuple):
+    """A stretch of time: `start` is inside, `end` is not; None is an open end."""
+
+    start: datetime
+    end: datetime | None
+
+
+class Slot(NamedTuple):
+    """What one chain of memories fills, within a tenant.
+
+    `lane` is empty but for a key that holds many values: there each memory is a chain of its own.
+    """
+
+    kind: str
+    scope: str
+    key: str
+    lane: str = ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
@@ -70,6 +94,7 @@ class Memory:
     `content` is JSON data (None where a refusal kept none). `content_hash` is the SHA-256 of the
     content's canonical JSON text, in hex. `version` counts the changes of this memory from 1.
     `seq` is the ledger row of the latest change. `code` is set on refused memories only.
+    `valid_from` and `valid_to` are what was asserted; what is effective of it, its chain decides.
     """
 
     id: str
@@ -103,6 +128,28 @@ class Memory:
     """While quarantined: the status it had before."""
     value_digest: str = ""
     """Keyed digest of the normalised value, as tombstones compare it."""
+    retracted_during: tuple[Interval, ...] = ()
+    """Portions of its validity that were taken out again."""
+    asserted_order: int = 0
+    """The ledger row that accepted, confirmed or amended it; 0 while it was never asserted."""
+    displaces: tuple[str, ...] = ()
+    """While it waits: the members of its chain that it would have shortened when it was held."""
+    many: bool = False
+    """True where its key holds many values, which do not supersede one another."""
+    system_from: datetime | None = None
+    """Since when the store has had it so; the store sets it."""
+
+    @property
+    def counted(self) -> bool:
+        """True if it has its part in its chain: it was asserted, and not taken out since."""
+        return self.asserted_order > 0 and self.status in COUNTED
+
+    @property
+    def slot(self) -> Slot | None:
+        """The chain it belongs to; None without a key."""
+        if self.key is None:
+            return None
+        return Slot(self.kind, self.scope, self.key, self.id if self.many else "")
 
     def evolve(self, changes: Mapping[str, Any]) -> Memory:
         """Return a copy with `changes` applied; the fields are taken as they are."""
@@ -122,6 +169,66 @@ def memory_from(fields: dict[str, Any]) -> Memory:
 
 _new: Final = object.__new__
 _set: Final = object.__setattr__
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place on both axes of time: valid at `valid_at`, as believed at `system_at` (None: by now)."""
+
+    valid_at: datetime
+    system_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Version:
+    """A memory as the store had it from `system_from` to `system_to` (None: as it is now).
+
+    `action`, `actor`, `reason` and `memory.seq` are of the ledger row that made it so.
+    """
+
+    memory: Memory
+    system_from: datetime
+    system_to: datetime | None
+    action: str
+    actor: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """A memory effective over `[valid_from, valid_to)`, as believed over `[system_from, system_to)`."""
+
+    memory_id: str
+    valid_from: datetime
+    valid_to: datetime | None
+    system_from: datetime
+    system_to: datetime | None
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a key's value is over `[valid_from, valid_to)`; None is an open end."""
+
+    valid_from: datetime
+    valid_to: datetime | None
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a memory changed between two moments; None where it was not there."""
+
+    memory_id: str
+    before: Memory | None
+    after: Memory | None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """How many memories a sweep expired, and how many it superseded."""
+
+    expired: int
+    superseded: int
 
 
 @dataclass(frozen=True)
@@ -204,11 +311,13 @@ class ProposalInput(_ProposalOptions):
     dedup: bool = True
 
 
-class _Unchanged(Enum):
+class Unchanged(Enum):
+    """The type of `UNCHANGED`."""
+
     UNCHANGED = "unchanged"
 
 
-UNCHANGED: Final = _Unchanged.UNCHANGED
+UNCHANGED: Final = Unchanged.UNCHANGED
 """Marks a field of a ValidationResult that leaves the proposal as it is."""
 
 
@@ -227,7 +336,7 @@ class ValidationResult:
     withhold: bool = False
     critical: bool | None = None
     content: Any = UNCHANGED
-    expires_at: datetime | _Unchanged = UNCHANGED
+    expires_at: datetime | Unchanged = UNCHANGED
 
 
 @dataclass(frozen=True)

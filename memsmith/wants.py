@@ -4,62 +4,94 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
 from memsmith.ledger.entry import Row
-from memsmith.types import Head, Memory, Outcome, Tombstone
+from memsmith.temporal import Believed
+from memsmith.types import Head, Memory, Outcome, Slot, Tombstone
 
 Columns: TypeAlias = tuple[Any, ...]
 """A new memory in stored form, in the order of MEMORY_COLUMNS."""
-
-Slot = tuple[str, str, str]
-"""(kind, scope, key): the chain a keyed memory belongs to."""
 
 OutcomeKey = tuple[str, str, str]
 """(actor, verb, idempotency key)."""
 
 
+class Beneath(NamedTuple):
+    """Asks for the counted members of a chain that cover any of ``[start, end)``.
+
+    With `pruned`, those over which an open-ended member other than `besides` lies from `start` on may
+    be left out.
+    """
+
+    slot: Slot
+    start: datetime
+    end: datetime | None
+    besides: str
+    pruned: bool
+
+
 @dataclass(slots=True)
 class Wants:
-    """What decisions need to see. Each field is a set; `due` asks for memories whose time is over."""
+    """What decisions need to see; `due` asks for memories whose time is over.
+
+    `chains` asks for a chain's current segments that end at or after a moment; with them come the
+    memories of the first two, and those that wait for a person on the same slot.
+    """
 
     memories: set[str] = field(default_factory=set[str])
     values: set[str] = field(default_factory=set[str])
-    slots: set[Slot] = field(default_factory=set[Slot])
+    chains: dict[Slot, datetime] = field(default_factory=dict[Slot, datetime])
+    beneath: set[Beneath] = field(default_factory=set[Beneath])
     blocks: set[str] = field(default_factory=set[str])
     tombstones: set[str] = field(default_factory=set[str])
     outcomes: set[OutcomeKey] = field(default_factory=set[OutcomeKey])
     dependants: set[str] = field(default_factory=set[str])
     due: int = 0
     """At most so many live memories whose `expires_at` has passed, earliest first."""
+    handed_over: tuple[str, int] | None = None
+    """Above an id, at most so many ACTIVE memories with a key of which nothing is effective any more."""
 
     def __ior__(self, other: Wants) -> Wants:
         self.memories |= other.memories
         self.values |= other.values
-        self.slots |= other.slots
+        for slot, moment in other.chains.items():
+            self.chains[slot] = min(moment, self.chains.get(slot, moment))
+        self.beneath |= other.beneath
         self.blocks |= other.blocks
         self.tombstones |= other.tombstones
         self.outcomes |= other.outcomes
         self.dependants |= other.dependants
         self.due = max(self.due, other.due)
+        self.handed_over = self.handed_over or other.handed_over
         return self
 
     def __isub__(self, seen: Wants) -> Wants:
         self.memories -= seen.memories
         self.values -= seen.values
-        self.slots -= seen.slots
+        if seen.chains:
+            known = seen.chains
+            self.chains = {
+                slot: moment
+                for slot, moment in self.chains.items()
+                if slot not in known or moment < known[slot]
+            }
+        self.beneath -= seen.beneath
         self.blocks -= seen.blocks
         self.tombstones -= seen.tombstones
         self.outcomes -= seen.outcomes
         self.dependants -= seen.dependants
         if seen.due >= self.due:
             self.due = 0
+        if seen.handed_over == self.handed_over:
+            self.handed_over = None
         return self
 
     def __bool__(self) -> bool:
         return bool(
-            self.memories or self.values or self.slots or self.blocks
-            or self.tombstones or self.outcomes or self.dependants or self.due
+            self.memories or self.values or self.chains or self.beneath or self.blocks
+            or self.tombstones or self.outcomes or self.dependants or self.due or self.handed_over
         )  # fmt: skip
 
 
@@ -73,7 +105,7 @@ class OutcomeRecord:
 
 @dataclass(slots=True)
 class Loaded:
-    """Rows that answer Wants: live memories for `values` and `slots`, any status for `memories`.
+    """Rows that answer Wants: live memories for `values`, any status for `memories`.
 
     `dependants` maps an id to the ids of memories that name it in `depends_on`.
     """
@@ -83,6 +115,8 @@ class Loaded:
     outcomes: Iterable[OutcomeRecord] = ()
     dependants: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     due: Sequence[str] = ()
+    handed_over: Sequence[str] = ()
+    segments: Sequence[Believed] = ()
 
 
 class NeedMore(Exception):  # a signal between a decision and its driver, not an error
@@ -105,6 +139,12 @@ class Changes:
     tombstones: list[Tombstone]
     outcomes: list[OutcomeRecord]
     head: Head
+    history: list[tuple[Memory, datetime]] = field(default_factory=list[tuple[Memory, datetime]])
+    """Versions that were replaced, each with the time of the unit that did."""
+    closed: list[Believed] = field(default_factory=list[Believed])
+    dropped: list[Believed] = field(default_factory=list[Believed])
+    opened: list[Believed] = field(default_factory=list[Believed])
+    """Changes of segments, as in :class:`memsmith.temporal.Chains`, to be written in this order."""
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.outcomes)

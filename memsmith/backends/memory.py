@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from memsmith._clock import MICROSECOND
+from memsmith._clock import MICROSECOND, to_text
 from memsmith.errors import ClosedError, ImportRefusedError
-from memsmith.ledger.entry import Row
+from memsmith.ledger.entry import Row, payload_of
 from memsmith.ledger.record import Record, memory_record
-from memsmith.protocols import Clock, Memories, MemoryQuery, Rows, Tombstones
-from memsmith.types import LIVE, Head, Memory, Tombstone
+from memsmith.protocols import Clock, Memories, MemoryQuery, Rows, Segments, Tombstones, Versions
+from memsmith.temporal import Believed, Place, covers, is_visible, until
+from memsmith.types import LIVE, Head, Interval, Memory, MemoryStatus, Point, Slot, Tombstone, Version
 from memsmith.unit import Settled, Unit, empty_head, settle
 from memsmith.wants import Changes, Loaded, OutcomeKey, OutcomeRecord, Wants
 
@@ -28,16 +29,24 @@ class _Tenant:
     rows: list[Row] = field(default_factory=list[Row])
     tombstones: dict[str, Tombstone] = field(default_factory=dict[str, Tombstone])
     outcomes: dict[OutcomeKey, OutcomeRecord] = field(default_factory=dict[OutcomeKey, OutcomeRecord])
+    history: list[tuple[Memory, datetime]] = field(default_factory=list[tuple[Memory, datetime]])
+    segments: dict[Place, Believed] = field(default_factory=dict[Place, Believed])
     head: Head | None = None
 
     def copy(self) -> _Tenant:
         return _Tenant(
-            dict(self.memories), list(self.rows), dict(self.tombstones), dict(self.outcomes), self.head
-        )
+            dict(self.memories), list(self.rows), dict(self.tombstones), dict(self.outcomes),
+            list(self.history), {place: replace(b) for place, b in self.segments.items()}, self.head,
+        )  # fmt: skip
 
     def apply(self, changes: Changes) -> None:
         self.memories.update({memory.id: _apart(memory) for memory, _ in changes.inserted})
         self.memories.update({memory.id: _apart(memory) for memory in changes.updated})
+        self.history.extend((_apart(memory), over) for memory, over in changes.history)
+        for believed in changes.dropped:
+            del self.segments[believed.place]
+        for believed in [*changes.closed, *changes.opened]:
+            self.segments[believed.place] = replace(believed)
         self.rows.extend(changes.rows)
         self.tombstones.update({stone.id: stone for stone in changes.tombstones})
         for record in changes.outcomes:
@@ -62,9 +71,29 @@ def _fetch(data: _Tenant, wants: Wants, now: datetime) -> Loaded:
     )
     due = due[: wants.due]
     found = [m for m in memories if m.id in wants.memories]
-    found += [m for m in live if m.value_digest in wants.values or (m.kind, m.scope, m.key) in wants.slots]
+    found += [m for m in live if m.value_digest in wants.values]
+    segments = [
+        b
+        for b in data.segments.values()
+        if b.system_to is None and b.slot in wants.chains and until(b.segment.end) >= wants.chains[b.slot]
+    ]
+    slots = {slot._replace(lane="") for slot in [*wants.chains, *(w.slot for w in wants.beneath)]}
+    on_slots = [m for m in memories if m.slot is not None and m.slot._replace(lane="") in slots]
+    found += [m for m in on_slots if m.counted or m.status is MemoryStatus.PENDING_CONFIRMATION]
+    handed_over: list[Memory] = []
+    if wants.handed_over is not None:
+        after, limit = wants.handed_over
+        held = {
+            b.segment.memory_id
+            for b in data.segments.values()
+            if b.system_to is None and _rests(data, b, now)
+        }
+        active = [m for m in memories if m.status is MemoryStatus.ACTIVE and m.key is not None and m.counted]
+        handed_over = sorted((m for m in active if m.id > after and m.id not in held), key=lambda m: m.id)[
+            :limit
+        ]
     return Loaded(
-        memories={m.id: _apart(m) for m in found + due}.values(),
+        memories={m.id: _apart(m) for m in found + due + handed_over}.values(),
         tombstones=[
             t for t in data.tombstones.values() if t.digest in wants.blocks or t.id in wants.tombstones
         ],
@@ -73,7 +102,15 @@ def _fetch(data: _Tenant, wants: Wants, now: datetime) -> Loaded:
             parent: [m.id for m in memories if parent in m.depends_on] for parent in wants.dependants
         },
         due=[m.id for m in due],
+        handed_over=[m.id for m in handed_over],
+        segments=[replace(b) for b in sorted(segments, key=lambda b: b.segment.start)],
     )
+
+
+def _rests(data: _Tenant, believed: Believed, now: datetime) -> bool:
+    """Tell whether a segment keeps its member from being handed over: it goes on, or ends as asserted."""
+    end = believed.segment.end
+    return end is None or end > now or end == data.memories[believed.segment.memory_id].valid_to
 
 
 def _matches(record: Record, query: MemoryQuery) -> bool:
@@ -104,9 +141,48 @@ def _same_scalar(found: Any, wanted: Any) -> bool:
     return isinstance(found, str) is isinstance(wanted, str) and bool(found == wanted)
 
 
+def _versions(data: _Tenant, memory_id: str) -> list[tuple[Memory, datetime, datetime | None]]:
+    """Return each version with the time it was believed from and to."""
+    current = data.memories[memory_id]
+    every = [(m, over) for m, over in data.history if m.id == memory_id] + [(current, None)]
+    return [(m, m.system_from or m.updated_at, over) for m, over in every]
+
+
+def _held(data: _Tenant, memory: Memory, system_at: datetime | None) -> list[Interval]:
+    """Return what was effective of a memory by a moment of system time."""
+    if memory.key is None:
+        return covers(memory)
+    return [
+        Interval(b.segment.start, b.segment.end)
+        for b in data.segments.values()
+        if b.segment.memory_id == memory.id and _believed(b.system_from, b.system_to, system_at)
+    ]
+
+
+def _believed(since: datetime, over: datetime | None, system_at: datetime | None) -> bool:
+    return over is None if system_at is None else since <= system_at < until(over)
+
+
+def _visible(data: _Tenant, point: Point) -> list[Memory]:
+    """Return the memories that hold at a point, each in the version believed then."""
+    found: list[Memory] = []
+    for memory_id, current in data.memories.items():
+        for memory, since, over in _versions(data, memory_id):
+            if _believed(since, over, point.system_at) and memory.counted:
+                held = _held(data, memory, point.system_at)
+                if is_visible(memory, current.status, held, point.valid_at):
+                    found.append(memory)
+    return found
+
+
 def _list(data: _Tenant, query: MemoryQuery) -> list[Memory]:
+    found = _found(data, query)
+    return [_apart(memory) for memory in found[query.offset : query.offset + query.limit]]
+
+
+def _found(data: _Tenant, query: MemoryQuery) -> list[Memory]:
     found: list[tuple[tuple[Any, str], Memory]] = []
-    for memory in data.memories.values():
+    for memory in data.memories.values() if query.at is None else _visible(data, query.at):
         record = memory_record(memory)
         if not _matches(record, query):
             continue
@@ -119,7 +195,7 @@ def _list(data: _Tenant, query: MemoryQuery) -> list[Memory]:
     if query.after is not None:
         after = query.after
         found = [p for p in found if (p[0] < after if query.descending else p[0] > after)]
-    return [_apart(memory) for _, memory in found[query.offset : query.offset + query.limit]]
+    return [memory for _, memory in found]
 
 
 class _Reading(ABC):
@@ -137,6 +213,34 @@ class _Reading(ABC):
 
     async def list(self, tenant: str, query: MemoryQuery) -> Memories:
         return _list(self._data(tenant), query)
+
+    async def count(self, tenant: str, query: MemoryQuery) -> int:
+        return len(_found(self._data(tenant), query))
+
+    async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
+        data = self._data(tenant)
+        now = {m.id for m in data.memories.values() if m.slot is not None and m.slot[:3] == slot[:3]}
+        once = {b.segment.memory_id for b in data.segments.values() if b.slot[:3] == slot[:3]}
+        return sorted(now | once)
+
+    async def versions(self, tenant: str, memory_ids: Sequence[str]) -> Versions:
+        data = self._data(tenant)
+        found: list[Version] = []
+        for memory_id in sorted(set(memory_ids) & set(data.memories)):
+            for memory, since, over in _versions(data, memory_id):
+                row = data.rows[memory.seq - 1]
+                reason = payload_of(row).get("reason")
+                found.append(Version(_apart(memory), since, over, row.action, row.actor, reason))
+        return found
+
+    async def segments(self, tenant: str, memory_ids: Sequence[str]) -> Segments:
+        wanted = set(memory_ids)
+        found = [b for b in self._data(tenant).segments.values() if b.segment.memory_id in wanted]
+        return [replace(b) for b in sorted(found, key=lambda b: b.place)]
+
+    async def seq_at(self, tenant: str, moment: datetime) -> int:
+        text = to_text(moment)
+        return sum(row.time <= text for row in self._data(tenant).rows)
 
     async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> Rows:
         rows: Iterable[Row] = reversed(self._data(tenant).rows)

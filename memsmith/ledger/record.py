@@ -11,7 +11,7 @@ import orjson
 from memsmith._canonical import canonical
 from memsmith._clock import from_text, to_text
 from memsmith.errors import DamagedRecordError
-from memsmith.types import Memory, MemoryStatus, Origin, Tombstone, memory_from
+from memsmith.types import Interval, Memory, MemoryStatus, Origin, Tombstone, memory_from
 
 Record = dict[str, Any]
 
@@ -19,7 +19,8 @@ MEMORY_COLUMNS: Final = (
     "tenant", "id", "kind", "scope", "key", "content", "content_hash", "value_digest", "session_id",
     "thread_id", "source", "confidence", "origin", "sensitivity", "status", "held_status", "code",
     "depends_on", "metadata", "actor", "created_at", "updated_at", "valid_from", "valid_to",
-    "expires_at", "retracted_at", "retraction_reason", "version", "seq",
+    "expires_at", "retracted_at", "retraction_reason", "version", "seq", "retracted_during",
+    "asserted_order", "displaces", "many", "system_from",
 )  # fmt: skip
 
 TOMBSTONE_COLUMNS: Final = (
@@ -71,6 +72,11 @@ def memory_record(memory: Memory, text: str | None = None) -> Record:
         "retraction_reason": m["retraction_reason"],
         "version": m["version"],
         "seq": m["seq"],
+        "retracted_during": _intervals(m["retracted_during"]) if m["retracted_during"] else _EMPTY_LIST,
+        "asserted_order": m["asserted_order"],
+        "displaces": canonical(m["displaces"]).decode() if m["displaces"] else _EMPTY_LIST,
+        "many": int(m["many"]),
+        "system_from": _time(m["system_from"]),
     }
 
 
@@ -78,8 +84,12 @@ def field_record(name: str, value: Any) -> Any:
     """Return one field of a memory in stored form; confidence as ``repr`` text, as hashed."""
     if value is None:
         return None
-    if name == "content" or name in {"depends_on", "metadata"}:
+    if name in {"content", "depends_on", "metadata", "displaces"}:
         return canonical(value).decode()
+    if name == "retracted_during":
+        return _intervals(value)
+    if name == "many":
+        return int(value)
     if name in _MEMORY_TIMES:
         return to_text(value)
     if name == "confidence":
@@ -109,7 +119,7 @@ def _memory_of_row(row: Sequence[Any]) -> Memory:
         tenant, ident, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
         source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata,
         actor, created_at, updated_at, valid_from, valid_to, expires_at, retracted_at,
-        retraction_reason, version, seq,
+        retraction_reason, version, seq, retracted_during, asserted_order, displaces, many, system_from,
     ) = row  # fmt: skip
     created = from_text(created_at)
     return memory_from(
@@ -143,6 +153,13 @@ def _memory_of_row(row: Sequence[Any]) -> Memory:
             "retraction_reason": retraction_reason,
             "version": version,
             "seq": seq,
+            "retracted_during": ()
+            if retracted_during == _EMPTY_LIST
+            else tuple(Interval(from_text(a), _moment(b)) for a, b in orjson.loads(retracted_during)),
+            "asserted_order": asserted_order,
+            "displaces": () if displaces == _EMPTY_LIST else tuple(orjson.loads(displaces)),
+            "many": bool(many),
+            "system_from": created if system_from == created_at else _moment(system_from),
         }
     )
 
@@ -164,6 +181,10 @@ def tombstone_of(record: Mapping[str, Any]) -> Tombstone:
 
 def _moment(text: str | None) -> datetime | None:
     return None if text is None else from_text(text)
+
+
+def _intervals(intervals: Sequence[Interval]) -> str:
+    return canonical([[to_text(start), _time(end)] for start, end in intervals]).decode()
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from memsmith._canonical import canonical
+from memsmith._clock import to_text
 from memsmith.errors import (
     BaseChangedError,
     ConfidenceMonotonicityError,
     DuplicateError,
+    InvalidIntervalError,
     InvalidTransitionError,
     PermissionDeniedError,
     ReviewRequiredError,
@@ -28,7 +30,9 @@ from memsmith.lifecycle import Action, check, next_status
 from memsmith.state import State
 from memsmith.store.prepare import Digester, Prepared
 from memsmith.store.propose import Reach, Rules, blocking, count_refusal, duplicate_of, plant, reach_of
-from memsmith.types import DEFAULT_ACTOR, LIVE, Memory, MemoryStatus, Origin, Tombstone
+from memsmith.store.supersede import Rearrangement, apply, arrange, restate, settle
+from memsmith.temporal import covers, is_superseded, joined, subtract_all, until
+from memsmith.types import DEFAULT_ACTOR, LIVE, Interval, Memory, MemoryStatus, Origin, Tombstone
 from memsmith.wants import Wants
 
 S = MemoryStatus
@@ -71,10 +75,34 @@ def confirm(
         other = duplicate_of(state, memory, asserted_from=False, dedup=rules.dedup, besides=memory_id)
         if other is not None and other.status is S.ACTIVE and expected_version is None:
             raise BaseChangedError(memory_id, f"memory {other.id} says this by now", memory.version)
-        changes = {"status": status, "origin": Origin.OWNER}
-        return state.change(memory, Action.CONFIRM, changes, _reasoned(reason), actor=actor)
+        changes: dict[str, Any] = {"status": status, "origin": Origin.OWNER}
+        if memory.displaces:
+            changes["displaces"] = ()
+        change = _joining(state, memory)
+        if change is not None and expected_version is None:
+            _expect_same_effect(memory, change.affected())
+        confirmed = state.change(memory, Action.CONFIRM, changes, _reasoned(reason), actor=actor)
+        if change is not None:
+            apply(state, change, confirmed, actor)
+        return state.memory(memory_id)
 
     return decide
+
+
+def _joining(state: State, memory: Memory) -> Rearrangement | None:
+    """Return what a memory does to its chain if it is asserted now."""
+    if memory.slot is None:
+        return None
+    asserted = memory.evolve({"status": S.ACTIVE, "asserted_order": state.last_seq + 1})
+    return arrange(state, memory.slot, None, asserted)
+
+
+def _expect_same_effect(memory: Memory, displaced: list[str]) -> None:
+    seen = list(memory.displaces)
+    if displaced != seen:
+        now, then = (", ".join(ids) or "nothing" for ids in (displaced, seen))
+        difference = f"it would shorten {now} by now, not {then} as when it was proposed"
+        raise BaseChangedError(memory.id, difference, memory.version)
 
 
 def _refuse_if_blocked(state: State, memory: Memory, digester: Digester) -> None:
@@ -95,12 +123,24 @@ def reject(memory_id: str, actor: str, reason: str | None, also: bool, rules: Ru
         if others and not also:
             raise TombstoneConflictError(memory_id, [m.id for m in others])
         gone = _gone(state, status, reason)
-        rejected = state.change(memory, Action.REJECT, gone, payload, actor=actor)
+        _leave(state, memory, Action.REJECT, gone, payload, actor)
         for other in others:
-            state.change(other, Action.REJECT, gone, _reasoned(reason), actor=actor)
-        return rejected
+            _leave(state, state.memory(other.id), Action.REJECT, gone, _reasoned(reason), actor)
+        return state.memory(memory_id)
 
     return decide
+
+
+def _leave(
+    state: State,
+    memory: Memory,
+    action: Action,
+    changes: dict[str, Any],
+    payload: dict[str, Any],
+    actor: str,
+) -> Memory:
+    """Change a memory in a way that takes it out of its chain."""
+    return settle(state, memory, state.change(memory, action, changes, payload, actor=actor), actor)
 
 
 def _gone(state: State, status: MemoryStatus, reason: str | None) -> dict[str, Any]:
@@ -129,11 +169,55 @@ def retract(memory_id: str, actor: str, reason: str | None, cascade: bool) -> De
         status = next_status(memory_id, memory.status, Action.RETRACT)
         gone = _gone(state, status, reason)
         doomed = _dependants(state, memory_id) if cascade else []
-        retracted = state.change(memory, Action.RETRACT, gone, _reasoned(reason), actor=actor)
+        _leave(state, memory, Action.RETRACT, gone, _reasoned(reason), actor)
         for dependant in doomed:
             notes = {"notes": canonical({"because_of": memory_id}).decode()}
-            state.change(dependant, Action.RETRACT, gone, _reasoned(reason) | notes, actor=actor)
-        return retracted
+            current = state.memory(dependant.id)
+            _leave(state, current, Action.RETRACT, gone, _reasoned(reason) | notes, actor)
+        return state.memory(memory_id)
+
+    return decide
+
+
+def retract_during(memory_id: str, actor: str, reason: str | None, during: Interval) -> Decision:
+    """The memory does not hold over a portion of its time; of the rest nothing changes."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        check(memory_id, memory.status, Action.RETRACT_DURING, memory.status)
+        before = covers(memory)
+        if subtract_all(before, [during]) == before:
+            held = ", ".join(map(_told, before))
+            raise InvalidIntervalError("during", f"a portion of {held}", _told(during))
+        changes = {"retracted_during": joined([*memory.retracted_during, during])}
+        if not covers(memory.evolve(changes)):
+            return retract(memory_id, actor, reason, cascade=False)(state)
+        changed = state.change(memory, Action.RETRACT_DURING, changes, _reasoned(reason), actor=actor)
+        return settle(state, memory, changed, actor)
+
+    return decide
+
+
+def _told(interval: Interval) -> str:
+    end = "…" if interval.end is None else to_text(interval.end)
+    return f"[{to_text(interval.start)}, {end})"
+
+
+def amend_validity(
+    memory_id: str, actor: str, reason: str | None, expected_version: int | None, asserted: Interval
+) -> Decision:
+    """When the memory holds was told wrong; what it says was not."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        check(memory_id, memory.status, Action.AMEND_VALIDITY, memory.status)
+        _expect(memory, expected_version)
+        changes = {"valid_from": asserted.start, "valid_to": asserted.end}
+        if not covers(memory.evolve(changes)):
+            taken = ", ".join(map(_told, memory.retracted_during))
+            raise InvalidIntervalError("valid_from", f"a time that is not within {taken}", _told(asserted))
+        changed = state.change(memory, Action.AMEND_VALIDITY, changes, _reasoned(reason), actor=actor)
+        return settle(state, memory, changed, actor)
 
     return decide
 
@@ -160,9 +244,11 @@ def revise(
         memory = state.memory(memory_id)
         check(memory_id, memory.status, Action.REVISE, memory.status)
         _expect(memory, expected_version)
-        revised = memory.evolve(
-            {name: item.memory.__dict__[name] for name in ("content", "content_hash", "value_digest")}
-        )
+        names = ["content", "content_hash", "value_digest"]
+        if item.memory.key != memory.key:
+            names += ["key", "many"]
+        changes = {name: item.memory.__dict__[name] for name in names}
+        revised = memory.evolve(changes)
         stone = blocking(state, revised, item.digests)
         if stone is not None:
             raise TombstonedError(stone.id, memory_id)
@@ -173,12 +259,8 @@ def revise(
         other = duplicate_of(state, revised, asserted_from=False, dedup=rules.dedup, besides=memory_id)
         if other is not None:
             raise DuplicateError(memory_id, other.id)
-        changes: dict[str, Any] = {
-            "content": revised.content,
-            "content_hash": revised.content_hash,
-            "value_digest": revised.value_digest,
-        }
-        return state.change(memory, Action.REVISE, changes, _reasoned(reason), actor=actor)
+        changed = state.change(memory, Action.REVISE, changes, _reasoned(reason), actor=actor)
+        return changed if changed.key == memory.key else settle(state, memory, changed, actor)
 
     return decide
 
@@ -232,7 +314,7 @@ def quarantine(memory_id: str, actor: str, reason: str | None) -> Decision:
         memory = state.memory(memory_id)
         status = next_status(memory_id, memory.status, Action.QUARANTINE)
         changes = {"status": status, "held_status": memory.status}
-        return state.change(memory, Action.QUARANTINE, changes, _reasoned(reason), actor=actor)
+        return _leave(state, memory, Action.QUARANTINE, changes, _reasoned(reason), actor)
 
     return decide
 
@@ -247,10 +329,18 @@ def release(memory_id: str, actor: str, reason: str | None, digester: Digester) 
         status = memory.held_status
         if status in LIVE:
             _refuse_if_blocked(state, memory, digester)
-            if memory.expires_at is not None and memory.expires_at <= state.now:
-                status = S.EXPIRED
+        returning = memory.evolve({"status": status})
+        change = None if returning.slot is None else arrange(state, returning.slot, None, returning)
+        if status in {S.ACTIVE, S.SUPERSEDED} and change is not None:
+            held = change.held_by(memory_id)
+            status = S.SUPERSEDED if is_superseded(returning, held, state.now) else S.ACTIVE
+        if status in LIVE and memory.expires_at is not None and memory.expires_at <= state.now:
+            status = S.EXPIRED
         changes = {"status": status, "held_status": None}
-        return state.change(memory, Action.RELEASE, changes, _reasoned(reason), actor=actor)
+        released = state.change(memory, Action.RELEASE, changes, _reasoned(reason), actor=actor)
+        if change is not None:
+            apply(state, change, released, actor)
+        return state.memory(memory_id)
 
     return decide
 
@@ -268,6 +358,28 @@ def expire_due(actor: str) -> Callable[[State], int]:
                 state.change(memory, Action.EXPIRE, {"status": status}, actor=actor)
                 expired += 1
         return expired
+
+    return decide
+
+
+def supersede_due(after: str) -> Callable[[State], tuple[int, str | None]]:
+    """Supersede up to SWEEP members whose successor's day has come.
+
+    Returns how many, and where to go on.
+    """
+
+    def decide(state: State) -> tuple[int, str | None]:
+        ids = state.handed_over(after, SWEEP)
+        members = [m for m in map(state.memory, ids) if m.status is S.ACTIVE and m.counted]
+        since = {m.slot: min(state.now, until(covers(m)[-1].end)) for m in members if m.slot is not None}
+        state.need(Wants(chains=since))
+        superseded = 0
+        for member in members:
+            if member.slot is not None:
+                segments = state.segments(member.slot, since[member.slot])
+                held = [segment for segment in segments if segment.memory_id == member.id]
+                superseded += restate(state, member, held, "library")
+        return superseded, ids[-1] if len(ids) == SWEEP else None
 
     return decide
 

@@ -7,7 +7,7 @@ import builtins
 import logging
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
@@ -24,6 +24,7 @@ from memsmith.errors import (
 )
 from memsmith.ledger.entry import Row
 from memsmith.metrics import TRANSITIONS, NullMetrics
+from memsmith.policy.keys import KeyedBy, Keys
 from memsmith.protocols import (
     Clock,
     Metrics,
@@ -44,7 +45,7 @@ from memsmith.store.prepare import Digester, Limits, Prepared, arguments_of, pre
 from memsmith.store.propose import Reinforcement, Rules
 from memsmith.store.secrets import open_secrets
 from memsmith.store.transaction import Transactions
-from memsmith.types import DEFAULT_TENANT, Memory, ProposalInput
+from memsmith.types import DEFAULT_TENANT, Memory, MemoryStatus, ProposalInput, Swept
 from memsmith.unit import Unit
 from memsmith.wants import Wants
 
@@ -76,6 +77,7 @@ class Engine:
     _clock: Clock
     _metrics: Metrics
     _limits: Limits
+    _keys: Keys
     _storage: StorageBackend
     _digester: Digester
     _rules: Rules
@@ -101,6 +103,9 @@ class Engine:
         metrics: Metrics | None = None,
         secret: str | bytes | None = None,
         dedup: str = "session",
+        keyed_by: KeyedBy | Sequence[KeyedBy] = (),
+        cardinality: Mapping[str, str] | None = None,
+        protect_origin: bool = True,
         reinforcement: Reinforcement | None = None,
         max_content_bytes: int = MAX_CONTENT_BYTES,
         sweep_every: timedelta | None = None,
@@ -108,9 +113,11 @@ class Engine:
     ) -> Self:
         """Create a store over a backend, and make the backend ready.
 
-        `dedup` is ``"session"`` or ``"scope"``: how far an unkeyed value may not repeat. `patience`
-        is how many seconds a write waits for a transaction of another task. `sweep_every` expires
-        what is due in the background; reads of the bare store show statuses as swept.
+        `dedup` is ``"session"`` or ``"scope"``: how far an unkeyed value may not repeat. `keyed_by`
+        derives keys from content; `cardinality` says which keys hold many values, by pattern.
+        `protect_origin` has a person decide where a proposal would shorten what someone more trusted
+        said. `patience` is how many seconds a write waits for a transaction of another task.
+        `sweep_every` sweeps in the background; reads of the bare store show statuses as swept.
         """
         if dedup not in {"session", "scope"}:
             raise ArgumentError("dedup", "'session' or 'scope'", dedup)
@@ -119,6 +126,7 @@ class Engine:
         self._clock = clock
         self._metrics = metrics or NullMetrics()
         self._limits = Limits(max_content_bytes)
+        self._keys = Keys((keyed_by,) if isinstance(keyed_by, KeyedBy) else tuple(keyed_by), cardinality)
         self._hooks = Dispatcher(self._metrics)
         for hook in hooks or []:
             self._hooks.register(hook)
@@ -135,7 +143,7 @@ class Engine:
             await storage.close()
             raise
         self._bench = Bench(validators or [], self._limits, self._digester, self._metrics)
-        self._rules = Rules(dedup, reinforcement, self._digester.current_id)
+        self._rules = Rules(dedup, reinforcement, protect_origin, self._digester.current_id)
         self._sweeper = None if sweep_every is None else asyncio.create_task(self._sweep(sweep_every))
         return self
 
@@ -204,7 +212,8 @@ class Engine:
         session = require_text("session_id", session_id)
         thread = optional_text("thread_id", thread_id)
         prepared = [
-            prepare(item, session, thread, self._limits, self._digester, self._tenant, now) for item in items
+            prepare(item, session, thread, self._limits, self._digester, self._tenant, now, self._keys)
+            for item in items
         ]
         if actor is not None:
             who = require_actor(actor)
@@ -235,11 +244,15 @@ class Engine:
             raise TransactionTimeoutError("Validators outlasted the transaction's deadline") from None
 
     async def _context_of(self, memory: Memory) -> ValidationContext:
-        if memory.key is None:
+        slot = memory.slot
+        if slot is None:
             return ValidationContext(memory.actor)
-        slot = (memory.kind, memory.scope, memory.key)
-        loaded = await self._read(lambda r: r.fetch(self._tenant, Wants(slots={slot}), self._clock()))
-        return ValidationContext(memory.actor, tuple(loaded.memories))
+        now, shared = self._clock(), slot._replace(lane="")
+        loaded = await self._read(lambda r: r.fetch(self._tenant, Wants(chains={shared: now}), now))
+        current = {b.segment.memory_id for b in loaded.segments if b.segment.start <= now}
+        waiting = MemoryStatus.PENDING_CONFIRMATION
+        live = [m for m in loaded.memories if m.status is waiting or m.id in current]
+        return ValidationContext(memory.actor, tuple(live))
 
     async def _change(
         self,
@@ -295,6 +308,16 @@ class Engine:
         scope = self._transactions.current()
         return await (read(self._storage) if scope is None else scope.read(read))
 
+    async def _sweep_all(self) -> Swept:
+        expired, superseded, after = await self._expire_due(), 0, ""
+        next_after: str | None = ""
+        while next_after is not None:
+            after = next_after
+            wants = Wants(handed_over=(after, change.SWEEP))
+            more, next_after = await self._run(change.supersede_due(after), wants)
+            superseded += more
+        return Swept(expired, superseded)
+
     async def _expire_due(self) -> int:
         total = 0
         while True:
@@ -307,6 +330,6 @@ class Engine:
         while True:
             await asyncio.sleep(every.total_seconds())
             try:
-                await self._expire_due()
+                await self._sweep_all()
             except Exception:  # the next round may succeed; the owner reads the log
                 logger.exception("A background sweep failed")

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from memsmith._canonical import optional_text, require_text
+from memsmith._clock import require_aware
 from memsmith.errors import LedgerError, NotFoundError
 from memsmith.ledger.entry import GENESIS, Row, audit_entry
 from memsmith.ledger.replay import Replay
 from memsmith.ledger.verify import ChainVerifier, Fault, Verdict, Verification
 from memsmith.protocols import Rows, StorageBackend
+from memsmith.store.asof import AsOf, Source, differences, history_of, rectangles_of
 from memsmith.store.engine import Engine
 from memsmith.store.prepare import require_actor
 from memsmith.store.reading import MAX_LIMIT, memory_query, next_cursor, require_count
 from memsmith.store.replaying import ReplayReport, compare, rebuild
-from memsmith.types import FACT, AuditEntry, Memory, MemoryStatus, Outcome, Page, Tombstone
+from memsmith.types import (
+    FACT,
+    AuditEntry,
+    Difference,
+    Memory,
+    MemoryStatus,
+    Outcome,
+    Page,
+    Rectangle,
+    Slot,
+    Span,
+    Tombstone,
+    Version,
+)
 from memsmith.wants import Wants
 
 CHUNK: Final = 1000
@@ -64,6 +80,44 @@ class GovernanceReads(Engine):
         )  # fmt: skip
         found = await self._read(lambda reads: reads.list(self._tenant, query))
         return Page(found, next_cursor(query, found))
+
+    def as_of(self, *, valid_at: datetime | None = None, system_at: datetime | None = None) -> AsOf:
+        """Return a handle that reads what was valid at `valid_at`, as believed at `system_at`.
+
+        Both default to now: what holds. Only accepted memories that hold there are seen, each in the
+        version of then; what is quarantined or erased by now is seen at no point.
+        """
+        self._enter()
+        valid = None if valid_at is None else require_aware("valid_at", valid_at)
+        return AsOf(self._source, valid, None if system_at is None else require_aware("system_at", system_at))
+
+    async def history(
+        self, memory_id: str | None = None, *, key: str | None = None, scope: str = "", kind: str = FACT
+    ) -> builtins.list[Version]:
+        """Return every version of a memory, or of all memories that ever had a key, as they came to be.
+
+        Each says from when to when the store had it so, who made it so, and why.
+        """
+        return await history_of(self._source, memory_id, key, scope, kind)
+
+    async def timeline(
+        self, key: str, *, scope: str = "", kind: str = FACT, system_at: datetime | None = None
+    ) -> builtins.list[Span]:
+        """Return a key's values over valid time as believed at `system_at`, in order."""
+        return await self.as_of(system_at=system_at).timeline(key, scope=scope, kind=kind)
+
+    async def rectangles(self, key: str, *, scope: str = "", kind: str = FACT) -> builtins.list[Rectangle]:
+        """Return everything that was ever effective on a key: where on both axes of time it lay."""
+        return await rectangles_of(self._source, Slot(kind, scope, key))
+
+    async def diff(self, system_from: datetime, system_to: datetime) -> builtins.list[Difference]:
+        """Return what the store learned between two moments: each memory that changed, before and after."""
+        since, to = require_aware("system_from", system_from), require_aware("system_to", system_to)
+        return await differences(self._source, since, to)
+
+    @property
+    def _source(self) -> Source:
+        return Source(self._tenant, self._clock, self._enter, self._read)
 
     async def audit(
         self, memory_id: str | None = None, limit: int = 50, *, before: int | None = None

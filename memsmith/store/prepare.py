@@ -29,12 +29,14 @@ from memsmith._canonical import (
 from memsmith._clock import require_aware, to_text
 from memsmith._ids import new_id
 from memsmith.errors import ArgumentError, InvalidConfidenceError, InvalidIntervalError, InvalidScopeError
+from memsmith.policy.keys import NO_RULES, Keys
 from memsmith.types import (
     DEFAULT_ACTOR,
     DEFAULT_SENSITIVITY,
     EPISODE,
     FACT,
     SENSITIVITIES,
+    Interval,
     Memory,
     MemoryStatus,
     Origin,
@@ -142,6 +144,7 @@ def prepare(
     digester: Digester,
     tenant: str,
     now: datetime,
+    keys: Keys = NO_RULES,
 ) -> Prepared:
     """Check every argument of one proposal but the session and thread, which its batch shares."""
     text = encode_content(item.content, limits.content_bytes)
@@ -153,6 +156,7 @@ def prepare(
     expires_at = None if item.expires_at is None else require_aware("expires_at", item.expires_at)
     content = orjson.loads(text)
     kind = FACT if item.kind == FACT else require_kind(item.kind)
+    key = keys.key_of(item.key, item.content, kind, content)
     memory = memory_from(
         {
             "id": new_id(),
@@ -172,7 +176,7 @@ def prepare(
             "tenant": tenant,
             "kind": kind,
             "scope": require_scope(item.scope) if item.scope else _root(item.scope),
-            "key": None if item.key is None else require_text("key", item.key),
+            "key": key,
             "origin": _OWNER if item.origin is None else require_origin(item.origin),
             "sensitivity": DEFAULT_SENSITIVITY
             if item.sensitivity is None
@@ -185,6 +189,11 @@ def prepare(
             "version": 1,
             "seq": 0,
             "held_status": None,
+            "retracted_during": (),
+            "asserted_order": 0,
+            "displaces": (),
+            "many": key is not None and keys.is_many(key),
+            "system_from": None,
             "value_digest": digester.value(kind, content, text, session_id),
         }
     )
@@ -224,6 +233,19 @@ def require_interval(valid_from: datetime, valid_to: datetime) -> None:
         raise InvalidIntervalError(
             "valid_to", f"a time after valid_from ({to_text(valid_from)})", to_text(valid_to)
         )
+
+
+def require_portion(argument: str, given: object) -> Interval:
+    """Return a stretch of time from a (start, end) pair of aware datetimes; None is an open end."""
+    if not isinstance(given, tuple) or len(cast(tuple[object, ...], given)) != 2:
+        raise ArgumentError(argument, "a pair of times, (start, end)", given)
+    first, last = cast(tuple[Any, Any], given)
+    start = require_aware(argument, first)
+    if last is None:
+        return Interval(start, None)
+    end = require_aware(argument, last)
+    require_interval(start, end)
+    return Interval(start, end)
 
 
 def require_scope(scope: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from memsmith._ids import new_id
@@ -13,14 +14,18 @@ from memsmith.lifecycle import Action, next_status
 from memsmith.state import State
 from memsmith.store.once import remember, replayed
 from memsmith.store.prepare import Prepared, require_interval
+from memsmith.store.supersede import Rearrangement, apply, arrange
+from memsmith.temporal import until
 from memsmith.types import (
     DEFAULT_ACTOR,
+    LIVE,
     Accepted,
     Memory,
     MemoryStatus,
     PendingConfirmation,
     ProposalResult,
     Rejected,
+    Slot,
     Tombstone,
 )
 from memsmith.wants import Wants
@@ -44,6 +49,7 @@ class Rules:
 
     dedup: str = "session"
     reinforcement: Reinforcement | None = None
+    protect_origin: bool = True
     secret_id: str = ""
 
 
@@ -53,10 +59,12 @@ def wants_of(items: Sequence[Prepared]) -> Wants:
     for item in items:
         memory = item.memory
         wants.blocks.update(item.digests)
-        if item.dedup and memory.key is None:
-            wants.values.add(memory.value_digest)
+        slot = memory.slot
+        if slot is not None and not slot.lane:
+            moment = memory.valid_from or memory.created_at
+            wants.chains[slot] = min(moment, wants.chains.get(slot, moment))
         elif item.dedup:
-            wants.slots.add((memory.kind, memory.scope, memory.key or ""))
+            wants.values.add(memory.value_digest)
         if memory.depends_on:
             wants.memories.update(memory.depends_on)
         if item.idempotency_key is not None:
@@ -99,6 +107,10 @@ def _decide(state: State, item: Prepared, rules: Rules) -> ProposalResult:
 
 def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> ProposalResult:
     errors = [*item.errors, *held]
+    change: Rearrangement | None = None
+    if item.memory.key is not None and not item.refuse:
+        change = _expected_change(state, item)
+        errors += _shortened(state, change, item.memory, rules)
     payload: dict[str, Any] = {"errors": errors} if errors else {}
     if item.refuse:
         payload["code"] = "validation"
@@ -107,23 +119,65 @@ def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> Prop
         memory = _insert(state, item, Action.REFUSE, payload, withhold=item.withhold)
         return Rejected(memory.id, memory, "; ".join(errors) or "Validation failed")
     if errors:
-        memory = _insert(state, item, Action.HOLD, payload)
+        displaced = () if change is None else tuple(change.affected())
+        memory = _insert(state, item, Action.HOLD, payload, displaces=displaced)
         return PendingConfirmation(memory.id, memory, tuple(errors))
     memory = _insert(state, item, Action.ACCEPT, payload)
+    if change is not None:
+        apply(state, change, memory, memory.actor)
+        memory = state.memory(memory.id)
     return Accepted(memory.id, memory)
 
 
+def _expected_change(state: State, item: Prepared) -> Rearrangement | None:
+    """Return what accepting a proposal would do to its chain."""
+    memory = item.memory
+    slot = memory.slot
+    assert slot is not None
+    changes = {"status": MemoryStatus.ACTIVE, "asserted_order": state.last_seq + 1, **_starting(state, item)}
+    return arrange(state, slot, None, memory.evolve(changes))
+
+
+def _shortened(state: State, change: Rearrangement | None, memory: Memory, rules: Rules) -> list[str]:
+    """Return why a person is asked: the proposal would shorten what someone more trusted said."""
+    if change is None or not rules.protect_origin:
+        return []
+    members = map(state.memory, change.affected())
+    return [
+        f"it would shorten memory {member.id}, whose origin is {member.origin.value}"
+        for member in members
+        if member.origin.rank > memory.origin.rank
+    ]
+
+
+def _starting(state: State, item: Prepared) -> dict[str, datetime]:
+    """Return when a proposal begins to hold, where its proposer left that to the store."""
+    if item.asserted_from:
+        return {}
+    if item.memory.valid_to is not None:
+        require_interval(state.now, item.memory.valid_to)
+    return {"valid_from": state.now}
+
+
 def _insert(
-    state: State, item: Prepared, action: Action, payload: dict[str, Any], *, withhold: bool = False
+    state: State,
+    item: Prepared,
+    action: Action,
+    payload: dict[str, Any],
+    *,
+    withhold: bool = False,
+    displaces: tuple[str, ...] = (),
 ) -> Memory:
     """Add the proposal as decided, with the unit's system time where the caller asserted nothing."""
     now, memory = state.now, item.memory
     status = next_status(memory.id, MemoryStatus.PROPOSED, action)
     changes: dict[str, Any] = {"status": status, "code": payload.get("code")}
-    if not item.asserted_from:
+    if action is not Action.REFUSE:
+        changes |= _starting(state, item)
+    elif not item.asserted_from:
         changes["valid_from"] = now
-        if memory.valid_to is not None and action is not Action.REFUSE:
-            require_interval(now, memory.valid_to)
+    if displaces:
+        changes["displaces"] = displaces
     if item.ttl is not None:
         changes["expires_at"] = now + item.ttl
     if withhold:
@@ -225,23 +279,38 @@ def duplicate_of(
     state: State, memory: Memory, asserted_from: bool, dedup: str, *, besides: str | None = None
 ) -> Memory | None:
     """Return the live memory that already says what `memory` says, if there is one."""
-    if memory.key is not None:
-        for live in state.live_on((memory.kind, memory.scope, memory.key)):
-            same_start = not asserted_from or live.valid_from == memory.valid_from
-            same = live.content_hash == memory.content_hash and same_start
-            if live.id != besides and same and not _is_over(live, state):
-                return live
-        return None
+    slot = memory.slot
+    if slot is not None and not slot.lane:
+        return _duplicate_on(state, slot, memory, asserted_from, besides)
     for live in state.live_with_value(memory.value_digest):
         if (
             live.id != besides
             and not _is_over(live, state)
-            and live.key is None
-            and live.kind == memory.kind
-            and live.scope == memory.scope
+            and (live.key, live.kind, live.scope) == (memory.key, memory.kind, memory.scope)
             and live.content_hash == memory.content_hash
-            and (dedup == "scope" or live.session_id == memory.session_id)
+            and (memory.key is not None or dedup == "scope" or live.session_id == memory.session_id)
+            and not (memory.key is not None and asserted_from and live.valid_from != memory.valid_from)
         ):
+            return live
+    return None
+
+
+def _duplicate_on(
+    state: State, slot: Slot, memory: Memory, asserted_from: bool, besides: str | None
+) -> Memory | None:
+    """Return the member of a chain that is current or waits, and says as much as `memory` does."""
+    candidates = state.waiting_on(slot)
+    start = memory.valid_from
+    if asserted_from and start is not None:
+        segments = state.segments(slot, min(start, state.now))
+        begun = dict.fromkeys(s.memory_id for s in segments if s.rank[0] == start)
+        candidates = [m for m in [*candidates, *map(state.memory, begun)] if m.valid_from == start]
+    elif (current := state.current_on(slot)) is not None:
+        candidates.append(current)
+    for live in candidates:
+        as_long = until(memory.valid_to) <= until(live.valid_to)
+        same = live.status in LIVE and live.content_hash == memory.content_hash
+        if live.id != besides and same and as_long and not _is_over(live, state):
             return live
     return None
 

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 from memsmith._canonical import require_text
-from memsmith.errors import ValidationError
+from memsmith._clock import to_text
+from memsmith.errors import ArgumentError, ValidationError
 from memsmith.metrics import PROPOSALS
 from memsmith.protocols import TransitionHandler
 from memsmith.state import State
@@ -22,10 +23,22 @@ from memsmith.store.prepare import (
     require_actor,
     require_confidence,
     require_flag,
+    require_portion,
     require_reason,
 )
 from memsmith.store.propose import code_of, decide_proposal, result_of, wants_of
-from memsmith.types import FACT, Memory, Origin, ProposalInput, ProposalResult, Tombstone
+from memsmith.types import (
+    FACT,
+    UNCHANGED,
+    Interval,
+    Memory,
+    Origin,
+    ProposalInput,
+    ProposalResult,
+    Swept,
+    Tombstone,
+    Unchanged,
+)
 from memsmith.wants import Wants
 
 TRANSACTION_SECONDS: Final = 5.0
@@ -179,17 +192,48 @@ class MemoryStore(Transfers):
         memory_id: str,
         reason: str | None = None,
         *,
+        during: tuple[datetime, datetime | None] | None = None,
         cascade: bool = False,
         actor: str | None = None,
         idempotency_key: str | None = None,
     ) -> Memory:
         """Say "does not hold": → RETRACTED; the value may be proposed again.
 
-        `cascade` retracts what depends on it, directly or not, in the same transaction.
+        `during` takes out that portion only, start inside and end not (None: all that follows); the
+        status stays while something remains. `cascade` retracts what depends on the memory, directly
+        or not, in the same transaction.
+        """
+        who, why = require_actor(actor), require_reason(reason)
+        if during is None:
+            decide = change.retract(memory_id, who, why, require_flag("cascade", cascade))
+            return await self._change("retract", memory_id, decide, who, idempotency_key, reason, cascade)
+        if cascade:
+            raise ArgumentError("cascade", "False where only a portion is retracted", cascade)
+        portion = require_portion("during", during)
+        decide = change.retract_during(memory_id, who, why, portion)
+        extra = [reason, *_texts(portion)]
+        return await self._change("retract", memory_id, decide, who, idempotency_key, *extra)
+
+    async def amend_validity(
+        self,
+        memory_id: str,
+        valid_from: datetime,
+        valid_to: datetime | None,
+        reason: str | None = None,
+        *,
+        expected_version: int | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Memory:
+        """Correct when a memory holds: asserted anew, so of members that begin together it holds now.
+
+        Portions that were retracted stay out. InvalidIntervalError where nothing would remain.
         """
         who = require_actor(actor)
-        decide = change.retract(memory_id, who, require_reason(reason), require_flag("cascade", cascade))
-        return await self._change("retract", memory_id, decide, who, idempotency_key, reason, cascade)
+        asserted = require_portion("valid_from", (valid_from, valid_to))
+        decide = change.amend_validity(memory_id, who, require_reason(reason), expected_version, asserted)
+        extra = [reason, expected_version, *_texts(asserted)]
+        return await self._change("amend_validity", memory_id, decide, who, idempotency_key, *extra)
 
     async def revise(
         self,
@@ -197,11 +241,15 @@ class MemoryStore(Transfers):
         new_content: Any,
         reason: str | None = None,
         *,
+        key: str | Unchanged | None = UNCHANGED,
         expected_version: int | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
     ) -> Memory:
         """Give a memory new content under the same id; the status stays.
+
+        A new `key`, given or derived from the new content where the old one was, moves it to
+        another chain, and both chains settle.
 
         Passes every check a proposal passes: ValidationError for a critical failure (TombstonedError
         for a blocked value), ReviewRequiredError where a person would be asked, DuplicateError where
@@ -212,13 +260,14 @@ class MemoryStore(Transfers):
         memory = await self._get_or_raise(memory_id)
         item = ProposalInput(
             new_content, memory.confidence, memory.source, thread_id=memory.thread_id, scope=memory.scope,
-            key=memory.key, kind=memory.kind, origin=memory.origin, actor=who,
+            key=self._revised_key(memory, new_content, key), kind=memory.kind,
+            origin=memory.origin, actor=who,
         )  # fmt: skip
         (prepared,) = await self._judged([item], memory.session_id, None)
         decide = change.revise(
             prepared, memory_id, who, require_reason(reason), expected_version, self._rules
         )
-        extra = [prepared.memory.content_hash, reason, expected_version]
+        extra = [prepared.memory.content_hash, prepared.memory.key, reason, expected_version]
         wants = Wants(blocks=set(prepared.digests))
         try:
             return await self._change("revise", memory_id, decide, who, idempotency_key, *extra, wants=wants)
@@ -227,6 +276,12 @@ class MemoryStore(Transfers):
                 block = change.block_value(prepared, memory_id, who, self._rules)
                 await self._run(block, Wants(memories={memory_id}, blocks=set(prepared.digests)))
             raise
+
+    def _revised_key(self, memory: Memory, content: object, given: str | Unchanged | None) -> str | None:
+        if not isinstance(given, Unchanged):
+            return given
+        derived = memory.key == self._keys.key_of(None, memory.content, memory.kind, memory.content)
+        return self._keys.key_of(None, content, memory.kind, content) if derived else memory.key
 
     async def update_confidence(
         self,
@@ -273,6 +328,14 @@ class MemoryStore(Transfers):
         self._enter()
         return await self._expire_due()
 
+    async def sweep(self) -> Swept:
+        """Bring statuses up to date with the clock: expire what is due, supersede what has a successor.
+
+        Reads are right without it; hooks and the audit hear of the change when it runs.
+        """
+        self._enter()
+        return await self._sweep_all()
+
     async def lift_tombstone(
         self,
         tombstone_id: str,
@@ -316,3 +379,7 @@ class MemoryStore(Transfers):
     def on_transition(self, callback: TransitionHandler) -> None:
         """Call back (memory_id, from_status, to_status) after each commit, in ledger order."""
         self._hooks.register(callback)
+
+
+def _texts(interval: Interval) -> tuple[str, str | None]:
+    return to_text(interval.start), None if interval.end is None else to_text(interval.end)

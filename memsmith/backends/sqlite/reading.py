@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import heapq
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from operator import index
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import orjson
 
 from memsmith._canonical import canonical
 from memsmith._clock import from_text, to_text
 from memsmith.backends._sql import load_queries
-from memsmith.errors import LedgerError
+from memsmith.errors import DamagedRecordError, LedgerError
 from memsmith.ledger.entry import Row
 from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_of_row, tombstone_of
-from memsmith.protocols import Memories, MemoryQuery, Rows, Tombstones
-from memsmith.types import Head, Memory, Outcome, Tombstone
-from memsmith.wants import Loaded, OutcomeKey, OutcomeRecord, Wants
+from memsmith.protocols import Memories, MemoryQuery, Rows, Segments, Tombstones, Versions
+from memsmith.temporal import Believed, Segment
+from memsmith.types import Head, Memory, Outcome, Slot, Tombstone, Version
+from memsmith.wants import Beneath, Loaded, OutcomeKey, OutcomeRecord, Wants
 
 T = TypeVar("T")
 
 SQL: Final = load_queries("memsmith.backends.sqlite")
 _NEWEST: Final = 2**62
 _PIECE: Final = 100
+_AFTER_ALL: Final = "~"
+"""A text that comes after every time."""
 _row: Final[Callable[[Any], Row]] = partial(tuple.__new__, Row)  # pyright: ignore[reportUnknownMemberType]  # Row._make without its check
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _JSON_TYPES: Final = {
@@ -40,16 +44,22 @@ _JSON_TYPES: Final = {
 def fetch(connection: sqlite3.Connection, tenant: str, wants: Wants, now: datetime) -> Loaded:
     """Load everything wanted; the number of statements does not depend on how much is."""
 
-    def rows(name: str, wanted: object) -> list[Any]:
-        return connection.execute(SQL[name], (canonical(wanted).decode(), tenant)).fetchall()
+    def rows(name: str, wanted: object, tenants: int = 1) -> list[Any]:
+        return connection.execute(SQL[name], (canonical(wanted).decode(), *[tenant] * tenants)).fetchall()
 
     found: list[Any] = []
     if wants.memories:
         found += rows("memories_by_id", list(wants.memories))
     if wants.values:
         found += rows("memories_by_value", list(wants.values))
-    if wants.slots:
-        found += rows("memories_by_slot", list(wants.slots))
+    segments: list[Believed] = []
+    if wants.chains or wants.beneath:
+        segments = _fetch_chains(rows, wants, found)
+    handed_over: list[Any] = []
+    if wants.handed_over is not None:
+        after, limit = wants.handed_over
+        values = (tenant, after, to_text(now), limit)
+        handed_over = connection.execute(SQL["memories_handed_over"], values).fetchall()
     due: list[Any] = []
     if wants.due:
         due = connection.execute(SQL["memories_due"], (tenant, to_text(now), wants.due)).fetchall()
@@ -63,12 +73,55 @@ def fetch(connection: sqlite3.Connection, tenant: str, wants: Wants, now: dateti
         for parent, child in rows("dependants", list(wants.dependants)):
             dependants.setdefault(parent, []).append(child)
     return Loaded(
-        memories={row[1]: memory_of_row(row) for row in found + due}.values(),
+        memories={row[1]: memory_of_row(row) for row in found + due + handed_over}.values(),
         tombstones=[_tombstone(row) for row in stones],
         outcomes=[_outcome(row) for row in rows("outcomes", list(wants.outcomes))] if wants.outcomes else (),
         dependants=dependants,
         due=[row[1] for row in due],
+        handed_over=[row[1] for row in handed_over],
+        segments=segments,
     )
+
+
+def _fetch_chains(
+    rows: Callable[[str, object, int], list[Any]], wants: Wants, found: list[Any]
+) -> list[Believed]:
+    """Return the segments wanted; the memories go to `found`."""
+    segments: list[Believed] = []
+    if wants.chains:
+        asked = [[*slot, to_text(moment)] for slot, moment in wants.chains.items()]
+        segments = [segment_of(row) for row in rows("chain_segments", asked, 2)]
+        found += rows("memories_by_slot", asked, 1)
+        if first := _first_two(segments):
+            found += rows("memories_by_id", first, 1)
+    if wants.beneath:
+        found += rows("memories_beneath", [_asked(one) for one in wants.beneath], 2)
+    return segments
+
+
+def _asked(wanted: Beneath) -> list[Any]:
+    slot, start, end, besides, pruned = wanted
+    last = None if end is None else to_text(end)
+    return [slot.kind, slot.scope, slot.key, to_text(start), last, pruned, besides]
+
+
+def segment_of(row: Any) -> Believed:
+    """Rebuild a segment from its columns; `system_to` comes last, where it is asked for."""
+    kind, scope, key, lane, memory_id, valid_from, valid_to, begun, order, since, *until = row
+    start, end = from_text(valid_from), None if valid_to is None else from_text(valid_to)
+    segment = Segment(memory_id, start, end, (start if begun == valid_from else from_text(begun), order))
+    over = from_text(until[0]) if until and until[0] is not None else None
+    return Believed(Slot(kind, scope, key, lane), segment, from_text(since), over)
+
+
+def _first_two(segments: Sequence[Believed]) -> list[str]:
+    """Return the members a change is most likely about: the first two of each chain."""
+    seen: dict[Slot, list[str]] = {}
+    for believed in segments:
+        ids = seen.setdefault(believed.slot, [])
+        if len(ids) < 2:
+            ids.append(believed.segment.memory_id)
+    return [ident for ids in seen.values() for ident in ids]
 
 
 def _tombstone(row: Any) -> Tombstone:
@@ -117,10 +170,58 @@ def scan(
     return last
 
 
-def compose(tenant: str, query: MemoryQuery) -> tuple[str, list[Any]]:
-    """Return the statement of a list and its values, put together from named parts alone."""
-    parts = [SQL["list"]]
-    values: list[Any] = [tenant]
+Statement: TypeAlias = tuple[str, list[Any]]
+"""SQL and the values it binds."""
+
+
+def compose(tenant: str, query: MemoryQuery) -> list[Statement]:
+    """Return the statements of a list, put together from named parts alone.
+
+    A list at a moment of belief takes two, each in the order of the list and no longer than it with
+    its offset: of what is still believed, and of what was replaced since.
+    """
+    direction = "desc" if query.descending else "asc"
+    by = f"{query.order_by}_{direction}"
+    statements: list[Statement] = []
+    limits = [query.limit, query.offset]
+    if query.at is not None and query.at.system_at is not None:
+        limits = [query.limit + query.offset, 0]
+    for start, values, past in _starts(tenant, query, "list"):
+        parts, given = _conditions(query)
+        # The history of a memory is found by its id, in the order in which memories were created.
+        prefix = "past" if past and query.order_by == "created_at" else "list"
+        if query.after is not None:
+            parts.append(SQL[f"{prefix}_after_{by}"])
+            given += query.after
+        parts.append(SQL[f"{prefix}_by_{by}"])
+        statements.append(("\n".join([start, *parts]), [*values, *given, *limits]))
+    return statements
+
+
+def compose_count(tenant: str, query: MemoryQuery) -> list[Statement]:
+    """Return the statements whose answers add up to the number of memories a query finds."""
+    statements: list[Statement] = []
+    for start, values, _ in _starts(tenant, query, "count"):
+        parts, given = _conditions(query)
+        statements.append(("\n".join([start, *parts]), values + given))
+    return statements
+
+
+def _starts(tenant: str, query: MemoryQuery, name: str) -> list[tuple[str, list[Any], bool]]:
+    """Return how the statements of a query begin, and whether each is about replaced versions."""
+    at = query.at
+    if at is None or at.system_at is None:
+        return [(SQL[name], [tenant], False)]
+    believed = to_text(at.system_at)
+    return [
+        (SQL[name] + "\n" + SQL["list_known"], [tenant, believed], False),
+        (SQL[f"{name}_past"], [tenant, believed, believed, believed], True),
+    ]
+
+
+def _conditions(query: MemoryQuery) -> tuple[list[str], list[Any]]:
+    parts: list[str] = []
+    values: list[Any] = []
     fixed = {
         "status": None if query.status is None else query.status.value,
         "session_id": query.session_id,
@@ -135,13 +236,56 @@ def compose(tenant: str, query: MemoryQuery) -> tuple[str, list[Any]]:
         at = "$" + "".join(f'."{segment}"' for segment in path)
         kinds = (str(value).lower(),) * 2 if isinstance(value, bool) else _JSON_TYPES[type(value)]
         values += [at, value, at, *kinds]
-    direction = "desc" if query.descending else "asc"
-    if query.after is not None:
-        parts.append(SQL[f"list_after_{query.order_by}_{direction}"])
-        values += query.after
-    parts.append(SQL[f"list_by_{query.order_by}_{direction}"])
-    values += [query.limit, query.offset]
-    return "\n".join(parts), values
+    if query.at is not None:
+        parts.append(SQL["list_at"])
+        moment = to_text(query.at.valid_at)
+        believed = _AFTER_ALL if query.at.system_at is None else to_text(query.at.system_at)
+        values += [moment] * 7 + [believed] * 2
+    return parts, values
+
+
+def merged(halves: Sequence[Sequence[Memory]], query: MemoryQuery) -> Memories:
+    """Return the page that a query asks for out of the answers to its statements."""
+    if len(halves) == 1:
+        return list(halves[0])
+
+    def place(memory: Memory) -> tuple[Any, str]:
+        return getattr(memory, query.order_by), memory.id
+
+    every = list(heapq.merge(*halves, key=place, reverse=query.descending))
+    return every[query.offset : query.offset + query.limit]
+
+
+def versions(connection: sqlite3.Connection, tenant: str, memory_ids: Sequence[str]) -> Versions:
+    """Return every version of memories, by id and then by time."""
+    ids = canonical(list(memory_ids)).decode()
+    rows = connection.execute(SQL["versions"], (ids, tenant, ids, tenant)).fetchall()
+    return sorted(map(_version, rows), key=lambda v: (v.memory.id, v.system_from))
+
+
+def _version(row: Any) -> Version:
+    *columns, system_to, action, actor, payload = row
+    memory = memory_of_row(columns)
+    try:
+        over = None if system_to is None else from_text(system_to)
+        reason = None if payload is None else orjson.loads(payload).get("reason")
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DamagedRecordError(f"a version of memory {memory.id}", error) from error
+    return Version(memory, memory.system_from or memory.updated_at, over, action, actor, reason)
+
+
+def seq_at(connection: sqlite3.Connection, tenant: str, moment: datetime) -> int:
+    """Find the last ledger row written by a moment: times rise with the numbers."""
+    newest = head(connection, tenant)
+    text = to_text(moment)
+    low, high = 0, 0 if newest is None else newest.count
+    while low < high:
+        middle = (low + high + 1) // 2
+        row = connection.execute(SQL["row_time"], (tenant, middle)).fetchone()
+        if row is None:
+            raise LedgerError(f"Ledger row {middle} is missing; ask verify()")
+        low, high = (middle, high) if row[0] <= text else (low, middle - 1)
+    return low
 
 
 class SQLiteReads(ABC):
@@ -159,9 +303,35 @@ class SQLiteReads(ABC):
         return None if row is None else memory_of_row(row)
 
     async def list(self, tenant: str, query: MemoryQuery) -> Memories:
-        statement, values = compose(tenant, query)
-        rows = await self._hop(lambda c: c.execute(statement, values).fetchall())
-        return [memory_of_row(row) for row in rows]
+        statements = compose(tenant, query)
+        if len(statements) == 1:
+            ((sql, values),) = statements
+            rows = await self._hop(lambda c: c.execute(sql, values).fetchall())
+            return [memory_of_row(row) for row in rows]
+        halves = await self._hop(lambda c: [c.execute(sql, values).fetchall() for sql, values in statements])
+        return merged([[memory_of_row(row) for row in half] for half in halves], query)
+
+    async def count(self, tenant: str, query: MemoryQuery) -> int:
+        statements = compose_count(tenant, query)
+        return await self._hop(
+            lambda c: sum(c.execute(sql, values).fetchone()[0] for sql, values in statements)
+        )
+
+    async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
+        values = (tenant, slot.key, slot.scope, slot.kind) * 2
+        rows = await self._hop(lambda c: c.execute(SQL["members"], values).fetchall())
+        return [row[0] for row in rows]
+
+    async def versions(self, tenant: str, memory_ids: Sequence[str]) -> Versions:
+        return await self._hop(lambda connection: versions(connection, tenant, memory_ids))
+
+    async def segments(self, tenant: str, memory_ids: Sequence[str]) -> Segments:
+        values = (canonical(list(memory_ids)).decode(), tenant)
+        rows = await self._hop(lambda c: c.execute(SQL["segments"], values).fetchall())
+        return [segment_of(row) for row in rows]
+
+    async def seq_at(self, tenant: str, moment: datetime) -> int:
+        return await self._hop(lambda connection: seq_at(connection, tenant, moment))
 
     async def audit(self, tenant: str, memory_id: str | None, limit: int, before: int | None) -> Rows:
         bounds = (_NEWEST if before is None else before, limit)

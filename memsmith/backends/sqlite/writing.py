@@ -13,6 +13,7 @@ from memsmith._canonical import canonical
 from memsmith._clock import to_text
 from memsmith.backends.sqlite.reading import SQL, fetch, head
 from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_record, tombstone_record
+from memsmith.temporal import Believed
 from memsmith.unit import Settled, Unit, empty_head, settle
 from memsmith.wants import Changes, OutcomeRecord
 
@@ -65,8 +66,19 @@ def write(connection: sqlite3.Connection, tenant: str, changes: Changes) -> None
         links = [(tenant, parent, m.id) for m, _ in changes.inserted for parent in m.depends_on]
         if links:
             connection.executemany(SQL["insert_dependency"], links)
+    if changes.history:
+        versions = [(*memory_record(m).values(), to_text(over)) for m, over in changes.history]
+        connection.executemany(SQL["insert_version"], versions)
     if changes.updated:
         connection.executemany(SQL["update_memory"], [memory_record(m) for m in changes.updated])
+    # What is no longer believed goes first: at no moment do two segments of a chain overlap.
+    if changes.closed:
+        ended = [(_time(b.system_to), tenant, *_place(b)) for b in changes.closed]
+        connection.executemany(SQL["close_segment"], ended)
+    if changes.dropped:
+        connection.executemany(SQL["drop_segment"], [(tenant, *_place(b)) for b in changes.dropped])
+    if changes.opened:
+        connection.executemany(SQL["open_segment"], [_segment_row(tenant, b) for b in changes.opened])
     if changes.tombstones:
         stones = [tombstone_record(stone) for stone in changes.tombstones]
         connection.executemany(SQL["put_tombstone"], [[s[c] for c in TOMBSTONE_COLUMNS] for s in stones])
@@ -79,6 +91,24 @@ def write(connection: sqlite3.Connection, tenant: str, changes: Changes) -> None
         connection.executemany(
             SQL["insert_outcome"], [(tenant, *_outcome_row(record)) for record in changes.outcomes]
         )
+
+
+def _place(believed: Believed) -> tuple[str, str, str]:
+    memory_id, start, since = believed.place
+    return memory_id, to_text(start), to_text(since)
+
+
+def _segment_row(tenant: str, believed: Believed) -> tuple[Any, ...]:
+    segment = believed.segment
+    begun, order = segment.rank
+    return (
+        tenant, segment.memory_id, *believed.slot, to_text(segment.start), _time(segment.end), to_text(begun),
+        order, to_text(believed.system_from), _time(believed.system_to),
+    )  # fmt: skip
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else to_text(moment)
 
 
 def _outcome_row(record: OutcomeRecord) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ SELECT
     tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
     source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor,
     created_at, updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason,
-    version, seq
+    version, seq, retracted_during, asserted_order, displaces, many, system_from
 FROM memories WHERE tenant = ? AND id = ?
 
 -- name: memories_by_id
@@ -24,7 +24,8 @@ SELECT
     m.tenant, m.id, m.kind, m.scope, m.key, m.content, m.content_hash, m.value_digest, m.session_id,
     m.thread_id, m.source, m.confidence, m.origin, m.sensitivity, m.status, m.held_status, m.code,
     m.depends_on, m.metadata, m.actor, m.created_at, m.updated_at, m.valid_from, m.valid_to,
-    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq
+    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq, m.retracted_during,
+    m.asserted_order, m.displaces, m.many, m.system_from
 FROM json_each(?) AS wanted CROSS JOIN memories AS m
 WHERE m.tenant = ? AND m.id = wanted.value
 
@@ -34,23 +35,111 @@ SELECT
     m.tenant, m.id, m.kind, m.scope, m.key, m.content, m.content_hash, m.value_digest, m.session_id,
     m.thread_id, m.source, m.confidence, m.origin, m.sensitivity, m.status, m.held_status, m.code,
     m.depends_on, m.metadata, m.actor, m.created_at, m.updated_at, m.valid_from, m.valid_to,
-    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq
+    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq, m.retracted_during,
+    m.asserted_order, m.displaces, m.many, m.system_from
 FROM json_each(?) AS wanted CROSS JOIN memories AS m
 WHERE m.tenant = ? AND m.value_digest = wanted.value AND m.status IN ('active', 'pending_confirmation')
 
+-- name: chain_segments
+-- The current segments of chains that end at or after a moment, by a JSON list of
+-- [kind, scope, key, lane, moment].
+SELECT
+    s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to, s.asserted_from,
+    s.asserted_order, s.system_from
+FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+WHERE s.tenant = ?
+    AND s.key = json_extract(wanted.value, '$[2]')
+    AND s.scope = json_extract(wanted.value, '$[1]')
+    AND s.kind = json_extract(wanted.value, '$[0]')
+    AND s.lane = json_extract(wanted.value, '$[3]')
+    AND s.system_to IS NULL
+    AND s.valid_from >= coalesce(
+        (
+            SELECT first.valid_from FROM memory_segments AS first
+            WHERE first.tenant = ?
+                AND first.key = json_extract(wanted.value, '$[2]')
+                AND first.scope = json_extract(wanted.value, '$[1]')
+                AND first.kind = json_extract(wanted.value, '$[0]')
+                AND first.lane = json_extract(wanted.value, '$[3]')
+                AND first.system_to IS NULL
+                AND first.valid_from < json_extract(wanted.value, '$[4]')
+            ORDER BY first.valid_from DESC LIMIT 1
+        ),
+        ''
+    )
+    AND (s.valid_to IS NULL OR s.valid_to >= json_extract(wanted.value, '$[4]'))
+ORDER BY s.valid_from
+
 -- name: memories_by_slot
--- Live memories by a JSON list of [kind, scope, key].
+-- The memories that wait for a person on a slot, by a JSON list of [kind, scope, key, ...].
 SELECT
     m.tenant, m.id, m.kind, m.scope, m.key, m.content, m.content_hash, m.value_digest, m.session_id,
     m.thread_id, m.source, m.confidence, m.origin, m.sensitivity, m.status, m.held_status, m.code,
     m.depends_on, m.metadata, m.actor, m.created_at, m.updated_at, m.valid_from, m.valid_to,
-    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq
+    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq, m.retracted_during,
+    m.asserted_order, m.displaces, m.many, m.system_from
 FROM json_each(?) AS wanted CROSS JOIN memories AS m
 WHERE m.tenant = ?
     AND m.key = json_extract(wanted.value, '$[2]')
     AND m.scope = json_extract(wanted.value, '$[1]')
     AND m.kind = json_extract(wanted.value, '$[0]')
-    AND m.status IN ('active', 'pending_confirmation')
+    AND m.status = 'pending_confirmation'
+
+-- name: memories_beneath
+-- The counted members of a chain that cover any of an interval, by a JSON list of
+-- [kind, scope, key, start, end or null, pruned]: where pruned, not those that an open-ended
+-- member with nothing taken out of it covers from the start on.
+SELECT
+    m.tenant, m.id, m.kind, m.scope, m.key, m.content, m.content_hash, m.value_digest, m.session_id,
+    m.thread_id, m.source, m.confidence, m.origin, m.sensitivity, m.status, m.held_status, m.code,
+    m.depends_on, m.metadata, m.actor, m.created_at, m.updated_at, m.valid_from, m.valid_to,
+    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq, m.retracted_during,
+    m.asserted_order, m.displaces, m.many, m.system_from
+FROM json_each(?) AS wanted CROSS JOIN memories AS m
+WHERE m.tenant = ?
+    AND m.key = json_extract(wanted.value, '$[2]')
+    AND m.scope = json_extract(wanted.value, '$[1]')
+    AND m.kind = json_extract(wanted.value, '$[0]')
+    AND m.status IN ('active', 'superseded', 'expired', 'erased')
+    AND m.asserted_order > 0
+    AND m.many = 0
+    AND m.valid_from < coalesce(json_extract(wanted.value, '$[4]'), '~')
+    AND (m.valid_to IS NULL OR m.valid_to > json_extract(wanted.value, '$[3]'))
+    AND (
+        NOT json_extract(wanted.value, '$[5]')
+        OR m.valid_from >= coalesce(
+            (
+                SELECT max(base.valid_from) FROM memories AS base
+                WHERE base.tenant = ?
+                    AND base.key = json_extract(wanted.value, '$[2]')
+                    AND base.scope = json_extract(wanted.value, '$[1]')
+                    AND base.kind = json_extract(wanted.value, '$[0]')
+                    AND base.status IN ('active', 'superseded', 'expired', 'erased')
+                    AND base.asserted_order > 0 AND base.many = 0 AND base.valid_to IS NULL
+                    AND base.retracted_during = '[]'
+                    AND base.id <> json_extract(wanted.value, '$[6]')
+                    AND base.valid_from <= json_extract(wanted.value, '$[3]')
+            ),
+            ''
+        )
+    )
+
+-- name: memories_handed_over
+-- Above an id, ACTIVE keyed memories of which nothing is effective at or after a moment, and which
+-- others cut short.
+SELECT
+    tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id, source,
+    confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor, created_at,
+    updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason, version, seq,
+    retracted_during, asserted_order, displaces, many, system_from
+FROM memories AS m
+WHERE tenant = ? AND id > ? AND key IS NOT NULL AND status = 'active' AND asserted_order > 0
+    AND NOT EXISTS (
+        SELECT 1 FROM memory_segments AS s
+        WHERE s.tenant = m.tenant AND s.memory_id = m.id AND s.system_to IS NULL
+            AND (s.valid_to IS NULL OR s.valid_to > ? OR s.valid_to = m.valid_to)
+    )
+ORDER BY id LIMIT ?
 
 -- name: memories_due
 -- Live memories whose time was over at a moment, the longest overdue first.
@@ -58,7 +147,7 @@ SELECT
     tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
     source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor,
     created_at, updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason,
-    version, seq
+    version, seq, retracted_during, asserted_order, displaces, many, system_from
 FROM memories
 WHERE tenant = ? AND expires_at <= ? AND expires_at IS NOT NULL AND status IN ('active', 'pending_confirmation')
 ORDER BY expires_at, id LIMIT ?
@@ -76,8 +165,10 @@ INSERT INTO memories (
     tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
     source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor,
     created_at, updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason,
-    version, seq
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    version, seq, retracted_during, asserted_order, displaces, many, system_from
+) VALUES (
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+)
 
 -- name: update_memory
 -- A changed memory; what is fixed when proposed is not among the columns.
@@ -87,8 +178,36 @@ UPDATE memories SET
     = :status, held_status = :held_status, code = :code, metadata = :metadata, updated_at =
     :updated_at, valid_from = :valid_from, valid_to = :valid_to, expires_at = :expires_at,
     retracted_at = :retracted_at, retraction_reason = :retraction_reason, version = :version, seq =
-    :seq
+    :seq, retracted_during = :retracted_during, asserted_order = :asserted_order, displaces =
+    :displaces, many = :many, system_from = :system_from
 WHERE tenant = :tenant AND id = :id
+
+-- name: insert_version
+-- A version that was replaced, and when.
+INSERT INTO memory_history (
+    tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id, source,
+    confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor, created_at,
+    updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason, version, seq,
+    retracted_during, asserted_order, displaces, many, system_from, system_to
+) VALUES (
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+)
+
+-- name: close_segment
+-- A segment is believed no longer.
+UPDATE memory_segments SET system_to = ?
+WHERE tenant = ? AND memory_id = ? AND valid_from = ? AND system_from = ?
+
+-- name: drop_segment
+-- A segment that an earlier verb of the same transaction wrote goes again.
+DELETE FROM memory_segments WHERE tenant = ? AND memory_id = ? AND valid_from = ? AND system_from = ?
+
+-- name: open_segment
+-- A segment is believed; one opened and closed within a group of units comes closed.
+INSERT INTO memory_segments (
+    tenant, memory_id, kind, scope, key, lane, valid_from, valid_to, asserted_from, asserted_order,
+    system_from, system_to
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_dependency
 -- One memory depends on another.
@@ -194,8 +313,127 @@ SELECT
     tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
     source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor,
     created_at, updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason,
-    version, seq
+    version, seq, retracted_during, asserted_order, displaces, many, system_from
 FROM memories WHERE tenant = ?
+
+-- name: list_at
+-- Only what holds at a point of both times: the moment five times, the moment of belief twice.
+AND status IN ('active', 'superseded', 'expired') AND asserted_order > 0
+AND (expires_at IS NULL OR expires_at > ?)
+AND CASE WHEN key IS NULL THEN
+    valid_from <= ? AND (valid_to IS NULL OR valid_to > ?)
+    AND (
+        retracted_during = '[]'
+        OR NOT EXISTS (
+            SELECT 1 FROM json_each(memories.retracted_during) AS taken
+            WHERE json_extract(taken.value, '$[0]') <= ?
+                AND coalesce(json_extract(taken.value, '$[1]'), '~') > ?
+        )
+    )
+ELSE
+    EXISTS (
+        SELECT 1 FROM memory_segments AS s
+        WHERE s.tenant = memories.tenant AND s.memory_id = memories.id
+            AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
+            AND s.system_from <= ? AND (s.system_to IS NULL OR s.system_to > ?)
+    )
+END
+
+-- name: list_known
+-- Only versions that were there by a moment; those replaced since come from the history.
+AND system_from <= ?
+
+-- name: list_past
+-- The start of a list of the versions that a moment of belief had and that were replaced since; what
+-- was quarantined or erased since is left out at every point.
+SELECT
+    memories.tenant, memories.id, memories.kind, memories.scope, memories.key, memories.content,
+    memories.content_hash, memories.value_digest, memories.session_id, memories.thread_id,
+    memories.source, memories.confidence, memories.origin, memories.sensitivity, memories.status,
+    memories.held_status, memories.code, memories.depends_on, memories.metadata, memories.actor,
+    memories.created_at, memories.updated_at, memories.valid_from, memories.valid_to,
+    memories.expires_at, memories.retracted_at, memories.retraction_reason, memories.version,
+    memories.seq, memories.retracted_during, memories.asserted_order, memories.displaces, memories.many,
+    memories.system_from
+FROM (
+    SELECT tenant AS its_tenant, id AS its_id, created_at AS its_creation FROM memories
+    WHERE tenant = ? AND system_from > ? AND status NOT IN ('quarantined', 'erased')
+) CROSS JOIN memory_history AS memories
+WHERE memories.tenant = its_tenant AND memories.id = its_id
+    AND memories.system_from <= ? AND memories.system_to > ?
+
+-- name: count
+-- How many there are; conditions follow.
+SELECT count(*) FROM memories WHERE tenant = ?
+
+-- name: count_past
+-- How many versions there were that were replaced since; conditions follow.
+SELECT count(*)
+FROM (
+    SELECT tenant AS its_tenant, id AS its_id FROM memories
+    WHERE tenant = ? AND system_from > ? AND status NOT IN ('quarantined', 'erased')
+) CROSS JOIN memory_history AS memories
+WHERE memories.tenant = its_tenant AND memories.id = its_id
+    AND memories.system_from <= ? AND memories.system_to > ?
+
+-- name: past_after_created_at_asc
+-- Past the last row seen, by the creation of the memory.
+AND (its_creation, its_id) > (?, ?)
+
+-- name: past_by_created_at_asc
+-- In order of the memory's creation; ids break ties.
+ORDER BY its_creation, its_id LIMIT ? OFFSET ?
+
+-- name: past_after_created_at_desc
+-- Past the last row seen, by the creation of the memory.
+AND (its_creation, its_id) < (?, ?)
+
+-- name: past_by_created_at_desc
+-- In order of the memory's creation; ids break ties.
+ORDER BY its_creation DESC, its_id DESC LIMIT ? OFFSET ?
+
+-- name: members
+-- The ids of the memories that have a key, or had it once.
+SELECT id FROM memories WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
+UNION SELECT memory_id FROM memory_segments WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
+ORDER BY 1
+
+-- name: versions
+-- Every version of memories, by a JSON list of ids, with the ledger row that made it.
+SELECT
+    m.tenant, m.id, m.kind, m.scope, m.key, m.content, m.content_hash, m.value_digest, m.session_id,
+    m.thread_id, m.source, m.confidence, m.origin, m.sensitivity, m.status, m.held_status, m.code,
+    m.depends_on, m.metadata, m.actor, m.created_at, m.updated_at, m.valid_from, m.valid_to,
+    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq, m.retracted_during,
+    m.asserted_order, m.displaces, m.many, m.system_from,
+    NULL AS system_to, a.action, a.actor, a.payload
+FROM json_each(?) AS wanted CROSS JOIN memories AS m
+CROSS JOIN audit_log AS a
+WHERE m.tenant = ? AND m.id = wanted.value AND a.tenant = m.tenant AND a.seq = m.seq
+UNION ALL
+SELECT
+    m.tenant, m.id, m.kind, m.scope, m.key, m.content, m.content_hash, m.value_digest, m.session_id,
+    m.thread_id, m.source, m.confidence, m.origin, m.sensitivity, m.status, m.held_status, m.code,
+    m.depends_on, m.metadata, m.actor, m.created_at, m.updated_at, m.valid_from, m.valid_to,
+    m.expires_at, m.retracted_at, m.retraction_reason, m.version, m.seq, m.retracted_during,
+    m.asserted_order, m.displaces, m.many, m.system_from,
+    m.system_to, a.action, a.actor, a.payload
+FROM json_each(?) AS wanted CROSS JOIN memory_history AS m
+CROSS JOIN audit_log AS a
+WHERE m.tenant = ? AND m.id = wanted.value AND a.tenant = m.tenant AND a.seq = m.seq
+
+-- name: segments
+-- What was ever effective of memories, by a JSON list of ids.
+SELECT
+    s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to, s.asserted_from,
+    s.asserted_order, s.system_from, s.system_to
+FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+WHERE s.tenant = ? AND s.memory_id = wanted.value
+ORDER BY s.memory_id, s.valid_from, s.system_from
+
+-- name: row_time
+-- When a ledger row was written.
+SELECT time FROM audit_log WHERE tenant = ? AND seq = ?
 
 -- name: list_where_actor
 -- Exactly this actor; NULL matches NULL.

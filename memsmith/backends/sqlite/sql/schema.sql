@@ -49,6 +49,11 @@ CREATE TABLE memories (
     retraction_reason TEXT,
     version INTEGER NOT NULL,
     seq INTEGER NOT NULL,
+    retracted_during TEXT NOT NULL, -- JSON list of [start, end or null]
+    asserted_order INTEGER NOT NULL, -- the ledger row that asserted it last; 0 while none did
+    displaces TEXT NOT NULL, -- JSON list of ids
+    many INTEGER NOT NULL,
+    system_from TEXT NOT NULL,
     PRIMARY KEY (tenant, id)
 );
 
@@ -56,12 +61,136 @@ CREATE INDEX memories_created ON memories (tenant, created_at, id);
 CREATE INDEX memories_session ON memories (tenant, session_id, created_at, id);
 CREATE INDEX memories_value ON memories (tenant, value_digest)
     WHERE status IN ('active', 'pending_confirmation');
-CREATE INDEX memories_slot ON memories (tenant, key, scope, kind)
-    WHERE key IS NOT NULL AND status IN ('active', 'pending_confirmation');
+CREATE INDEX memories_slot ON memories (tenant, key, scope, kind, status, valid_from) WHERE key IS NOT NULL;
 CREATE INDEX memories_due ON memories (tenant, expires_at, id)
     WHERE expires_at IS NOT NULL AND status IN ('active', 'pending_confirmation');
 CREATE INDEX memories_pending ON memories (tenant, created_at, id)
     WHERE status = 'pending_confirmation';
+
+-- What a version was replaced by is later than it: one row for each unit that changed a memory.
+CREATE TABLE memory_history (
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    key TEXT,
+    content TEXT, -- canonical JSON; NULL where a refusal kept none
+    content_hash TEXT NOT NULL,
+    value_digest TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    thread_id TEXT,
+    source TEXT,
+    confidence REAL NOT NULL CHECK (confidence BETWEEN 0 AND 1),
+    origin TEXT NOT NULL CHECK (origin IN ('untrusted', 'tool', 'agent', 'owner')),
+    sensitivity TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (
+        status IN (
+            'pending_confirmation', 'active', 'superseded', 'rejected',
+            'retracted', 'expired', 'quarantined', 'erased'
+        )
+    ),
+    held_status TEXT,
+    code TEXT,
+    depends_on TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    valid_from TEXT,
+    valid_to TEXT CHECK (valid_to > valid_from OR status = 'rejected'),
+    expires_at TEXT,
+    retracted_at TEXT,
+    retraction_reason TEXT,
+    version INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    retracted_during TEXT NOT NULL, -- JSON list of [start, end or null]
+    asserted_order INTEGER NOT NULL, -- the ledger row that asserted it last; 0 while none did
+    displaces TEXT NOT NULL, -- JSON list of ids
+    many INTEGER NOT NULL,
+    system_from TEXT NOT NULL,
+    system_to TEXT NOT NULL CHECK (system_to > system_from),
+    PRIMARY KEY (tenant, id, system_from)
+);
+
+CREATE TRIGGER memory_history_keeps_rows BEFORE DELETE ON memory_history
+BEGIN
+    SELECT RAISE(ABORT, 'memory_history is append-only');
+END;
+
+CREATE TRIGGER memory_history_keeps_values BEFORE UPDATE ON memory_history
+BEGIN
+    SELECT RAISE(ABORT, 'memory_history is append-only');
+END;
+
+CREATE TRIGGER memory_history_replaces_nothing BEFORE INSERT ON memory_history
+WHEN EXISTS (
+    SELECT 1 FROM memory_history AS h
+    WHERE h.tenant = NEW.tenant AND h.id = NEW.id AND h.system_from = NEW.system_from
+)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_history is append-only');
+END;
+
+-- What is effective of each keyed memory, as believed when: rectangles on the two axes of time.
+CREATE TABLE memory_segments (
+    tenant TEXT NOT NULL,
+    memory_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    lane TEXT NOT NULL, -- the memory's id where the key holds many values
+    valid_from TEXT NOT NULL,
+    valid_to TEXT CHECK (valid_to > valid_from),
+    asserted_from TEXT NOT NULL,
+    asserted_order INTEGER NOT NULL,
+    system_from TEXT NOT NULL,
+    system_to TEXT CHECK (system_to > system_from), -- NULL while it is believed
+    PRIMARY KEY (tenant, memory_id, valid_from, system_from)
+) WITHOUT ROWID;
+
+CREATE INDEX segments_current ON memory_segments (tenant, key, scope, kind, lane, valid_from)
+    WHERE system_to IS NULL;
+CREATE INDEX segments_key ON memory_segments (tenant, key, scope, kind);
+
+-- Those believed now are disjoint, so the one that begins last before the new one ends, ends last.
+CREATE TRIGGER memory_segments_do_not_overlap BEFORE INSERT ON memory_segments WHEN NEW.system_to IS NULL
+BEGIN
+    SELECT RAISE(ABORT, 'memory_segments of one key do not overlap')
+    WHERE (
+        SELECT coalesce(s.valid_to, '~') FROM memory_segments AS s
+        WHERE s.tenant = NEW.tenant AND s.key = NEW.key AND s.scope = NEW.scope AND s.kind = NEW.kind
+            AND s.lane = NEW.lane AND s.system_to IS NULL AND s.valid_from < coalesce(NEW.valid_to, '~')
+        ORDER BY s.valid_from DESC LIMIT 1
+    ) > NEW.valid_from;
+END;
+
+CREATE TRIGGER memory_segments_replace_nothing BEFORE INSERT ON memory_segments
+WHEN EXISTS (
+    SELECT 1 FROM memory_segments AS s
+    WHERE s.tenant = NEW.tenant AND s.memory_id = NEW.memory_id AND s.valid_from = NEW.valid_from
+        AND s.system_from = NEW.system_from
+)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_segments are append-only');
+END;
+
+CREATE TRIGGER memory_segments_only_close BEFORE UPDATE ON memory_segments
+WHEN OLD.system_to IS NOT NULL OR NEW.system_to IS NULL
+    OR (OLD.tenant, OLD.memory_id, OLD.kind, OLD.scope, OLD.key, OLD.lane, OLD.valid_from, OLD.valid_to,
+        OLD.asserted_from, OLD.asserted_order, OLD.system_from)
+    IS NOT (NEW.tenant, NEW.memory_id, NEW.kind, NEW.scope, NEW.key, NEW.lane, NEW.valid_from, NEW.valid_to,
+        NEW.asserted_from, NEW.asserted_order, NEW.system_from)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_segments are closed, never changed');
+END;
+
+-- Within one transaction a later verb may take back what an earlier one did: nobody believed it yet.
+CREATE TRIGGER memory_segments_keep_rows BEFORE DELETE ON memory_segments
+WHEN OLD.system_to IS NOT NULL
+    OR OLD.system_from < (SELECT h.time FROM heads AS h WHERE h.tenant = OLD.tenant)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_segments are append-only');
+END;
 
 CREATE TABLE dependencies (
     tenant TEXT NOT NULL,
@@ -128,6 +257,13 @@ BEGIN
 END;
 
 CREATE TRIGGER audit_log_keeps_values BEFORE UPDATE ON audit_log
+BEGIN
+    SELECT RAISE(ABORT, 'audit_log is append-only');
+END;
+
+-- "INSERT OR REPLACE" deletes without firing the trigger above.
+CREATE TRIGGER audit_log_replaces_nothing BEFORE INSERT ON audit_log
+WHEN EXISTS (SELECT 1 FROM audit_log AS a WHERE a.tenant = NEW.tenant AND a.seq = NEW.seq)
 BEGIN
     SELECT RAISE(ABORT, 'audit_log is append-only');
 END;

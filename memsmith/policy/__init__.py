@@ -1,0 +1,1 @@
+"""What the door decides, as declarative rules; pure."""
