@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.profiling import Samples
+from benchmarks.time.chains import Comparison
 from benchmarks.write.growth import TARGET, Growth
 
 
@@ -76,20 +77,25 @@ def environment() -> dict[str, Any]:
     }
 
 
-def as_json(rows: list[Row], growth: Growth | None, rounds: int) -> dict[str, Any]:
+def as_json(
+    rows: list[Row], growth: Growth | None, compared: list[Comparison], rounds: int
+) -> dict[str, Any]:
     """Return a whole run as plain data."""
     found: dict[str, Any] = {
         "environment": environment(),
         "rounds": rounds,
         "rows": [row.as_json() for row in rows],
+        "comparisons": [comparison.as_json() for comparison in compared],
     }
     if growth is not None:
         found["growth"] = {**vars(growth), "ratio": growth.ratio, "floor_ratio": growth.floor_ratio}
     return found
 
 
-def show(console: Console, rows: list[Row], growth: Growth | None, rounds: int) -> None:
-    """Print the table, the growth figure and the notes."""
+def show(
+    console: Console, rows: list[Row], growth: Growth | None, compared: list[Comparison], rounds: int
+) -> None:
+    """Print the table, the figures beside it and the notes."""
     table = Table(title=f"items per second, medians of {rounds} interleaved rounds")
     table.add_column("row", no_wrap=True)
     for heading in ("items", "memsmith", "floor", "× floor", "target", "0.1.0", "× 0.1.0", "target"):
@@ -106,13 +112,18 @@ def show(console: Console, rows: list[Row], growth: Growth | None, rounds: int) 
         )
     console.print(table)
     if growth is not None:
-        verdict = "[green]met[/]" if growth.ratio <= TARGET else "[red]missed[/]"
         console.print(
             f"propose at {growth.small:,} and at {growth.large:,} memories: "
             f"{_micros(growth.ours_small)} and {_micros(growth.ours_large)} µs, "
-            f"ratio {growth.ratio:.2f} (at most {TARGET}: {verdict}); "
+            f"ratio {growth.ratio:.2f} ({_at_most(growth.ratio, TARGET)}); "
             f"bare sqlite3 {_micros(growth.floor_small)} and {_micros(growth.floor_large)} µs, "
             f"ratio {growth.floor_ratio:.2f}"
+        )
+    for one in compared:
+        verdict = "" if one.target is None else " (" + _at_most(one.ratio, one.target) + ")"
+        console.print(
+            f"{one.name} {_micros(one.ours)} µs, {one.against} {_micros(one.base)} µs: "
+            f"ratio {one.ratio:.2f}{verdict}"
         )
     for row in rows:
         for note in row.notes:
@@ -149,6 +160,10 @@ def _held(value: float | None, target: float | None) -> tuple[str, str]:
     colour = "green" if value >= target else "red"
     verdict = "met" if value >= target else "missed"
     return f"[{colour}]{value:.2f}[/]", f"[{colour}]≥ {target:g} {verdict}[/]"
+
+
+def _at_most(ratio: float, target: float) -> str:
+    return f"at most {target:g}: " + ("[green]met[/]" if ratio <= target else "[red]missed[/]")
 
 
 def _micros(seconds: list[float]) -> str:

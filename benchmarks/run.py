@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.report import Row
+from benchmarks.time import chains
+from benchmarks.time.chains import Comparison
 from benchmarks.write import floor, ours
 from benchmarks.write.cases import WARM, WRITE_CASES, WriteCase
 from benchmarks.write.content import contents
@@ -25,11 +27,13 @@ class Sizes:
     stored: int = 10_000
     large: int = 1_000_000
     growth_count: int = 300
+    chains: int = 50
+    members: int = 1000
     divisor: int = 1
 
 
 FULL = Sizes()
-QUICK = Sizes(rounds=3, stored=2000, large=100_000, growth_count=100, divisor=4)
+QUICK = Sizes(rounds=3, stored=2000, large=100_000, growth_count=100, chains=20, members=200, divisor=4)
 
 
 @dataclass
@@ -78,6 +82,17 @@ class Bench:
         with TemporaryDirectory(dir=self.folder) as folder:
             sizes = self.sizes
             return await measure(Path(folder), sizes.large, sizes.rounds, sizes.growth_count, self.pragmas)
+
+    async def chains(self) -> list[Comparison]:
+        """Measure what reads at past points and long chains cost."""
+        if self.only not in "chains":
+            return []
+        sizes = self.sizes
+        self.tell(f"chains: filling {sizes.chains:,} of {sizes.members:,} members")
+        with TemporaryDirectory(dir=self.folder) as folder:
+            return await chains.measure(
+                Path(folder), sizes.chains, sizes.members, sizes.rounds, sizes.growth_count
+            )
 
     async def _write(self, case: WriteCase) -> Row:
         count = case.count if case.batch else case.count // self.sizes.divisor

@@ -12,9 +12,9 @@ from memsmith.errors import NotFoundError
 from memsmith.ledger.entry import Draft, seal
 from memsmith.ledger.record import Record, field_record, memory_record
 from memsmith.lifecycle import ASSERTING, Action, check
-from memsmith.temporal import Chains, Segment, until
+from memsmith.temporal import FOREVER, Chains, Segment, until
 from memsmith.types import COUNTED, LIVE, Head, Memory, MemoryStatus, Slot, Tombstone
-from memsmith.wants import Beneath, Changes, Columns, Loaded, NeedMore, OutcomeKey, OutcomeRecord, Wants
+from memsmith.wants import Beneath, Changes, Columns, Loaded, NeedMore, OutcomeKey, OutcomeRecord, Tail, Wants
 
 K = TypeVar("K")
 
@@ -59,6 +59,9 @@ class State:
     def need(self, wants: Wants) -> None:
         """Have everything of `wants` loaded at once, rather than piece by piece."""
         wants -= self._seen
+        for slot in wants.chains:
+            if slot in self._seen.chains:
+                wants.want_chain(slot, self._seen.chains[slot])
         if wants:
             raise NeedMore(wants)
 
@@ -83,16 +86,20 @@ class State:
         found = self._gather(self._by_value, digest)
         return [m for m in found if m.value_digest == digest] if found else found
 
-    def segments(self, slot: Slot, moment: datetime) -> list[Segment]:
-        """Return a chain's current segments that end at or after a moment, in order."""
-        loaded = self._seen.chains.get(slot)
-        if loaded is None or loaded > moment:
-            raise NeedMore(Wants(chains={slot: moment}))
+    def segments(self, slot: Slot, moment: datetime, above: datetime = FOREVER) -> list[Segment]:
+        """Return a chain's current segments that end at or after a moment, in order.
+
+        Those of members that begin after `above` may be joined, see :class:`memsmith.wants.Tail`.
+        """
+        loaded, wanted = self._seen.chains.get(slot), Tail(moment, above)
+        if loaded is None or not loaded.covers(wanted):
+            # What was loaded more finely must not come back joined.
+            raise NeedMore(Wants(chains={slot: wanted if loaded is None else loaded.with_(wanted)}))
         return self._chains.from_on(slot, moment)
 
     def current_on(self, slot: Slot) -> Memory | None:
         """Return the memory that is effective on a chain now."""
-        for segment in self.segments(slot, self.now):
+        for segment in self.segments(slot, self.now, self.now):
             if segment.start <= self.now < until(segment.end):
                 return self.memory(segment.memory_id)
         return None
@@ -100,7 +107,7 @@ class State:
     def waiting_on(self, slot: Slot) -> list[Memory]:
         """Return the memories that wait for a person on a chain."""
         if slot not in self._seen.chains:
-            raise NeedMore(Wants(chains={slot: self.now}))
+            raise NeedMore(Wants(chains={slot: Tail(self.now, self.now)}))
         waiting = MemoryStatus.PENDING_CONFIRMATION
         return [m for m in self._gather(self._by_slot, slot) if m.status is waiting and m.slot == slot]
 
@@ -317,9 +324,10 @@ class State:
             for child in children:
                 _add(self._dependants, parent, child)
         self._due.extend(loaded.due)
-        self._handed_over = list(loaded.handed_over)
-        if loaded.segments:
-            self._chains.load(loaded.segments)
+        if wants.handed_over is not None:
+            self._handed_over = list(loaded.handed_over)
+        if wants.chains:
+            self._chains.load(wants.chains, loaded.segments)
         self._seen |= wants
 
     def begin(self, now: datetime) -> None:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from memsmith.types import Interval, Memory, MemoryStatus, Slot
 
+BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 """Stands for an open end where ends are compared."""
 
@@ -257,9 +258,9 @@ class Chains:
 
     def __init__(self) -> None:
         self._current: dict[Slot, list[Segment]] = {}
-        self._believed: dict[Segment, Believed] = {}
+        self._believed: dict[tuple[Slot, Segment], Believed] = {}
         self._known: set[Place] = set()
-        self._just_closed: dict[Segment, Believed] = {}
+        self._just_closed: dict[tuple[Slot, Segment], Believed] = {}
         self.opened: dict[Place, Believed] = {}
         """Segments to be added, those closed again later among them."""
         self.closed: dict[Place, Believed] = {}
@@ -271,12 +272,21 @@ class Chains:
         """Start another unit."""
         self._just_closed.clear()
 
-    def load(self, stored: Iterable[Believed]) -> None:
-        """Take current segments from storage; those known already keep what became of them here."""
+    def load(self, slots: Iterable[Slot], stored: Iterable[Believed]) -> None:
+        """Take current segments of chains from storage; those known already keep what became of them here.
+
+        One under no name stands for several, which nobody may change; it gives way to a later load.
+        """
+        for slot in slots:
+            if slot in self._current:
+                self._current[slot] = [s for s in self._current[slot] if s.memory_id]
         for believed in stored:
-            if believed.place not in self._known:
+            if believed.segment.memory_id == "":
+                current = self._current.setdefault(believed.slot, [])
+                current.insert(bisect_left(current, believed.segment.start, key=_start), believed.segment)
+            elif believed.place not in self._known:
                 self._known.add(believed.place)
-                self._believed[believed.segment] = believed
+                self._believed[believed.slot, believed.segment] = believed
                 current = self._current.setdefault(believed.slot, [])
                 at = bisect_left(current, believed.segment.start, key=_start)
                 current.insert(at, believed.segment)
@@ -300,11 +310,11 @@ class Chains:
         kept = set(new)
         for segment in old:
             if segment not in kept:
-                undo.append(self._close(segment, now))
+                undo.append(self._close((slot, segment), now))
         kept = set(old)
         for segment in new:
             if segment not in kept:
-                undo.append(self._open(slot, segment, now))
+                undo.append(self._open((slot, segment), now))
 
         def undo_all() -> None:
             for step in reversed(undo):
@@ -312,8 +322,8 @@ class Chains:
 
         return undo_all
 
-    def _close(self, segment: Segment, now: datetime) -> Callable[[], object]:
-        believed = self._believed.pop(segment)
+    def _close(self, held: tuple[Slot, Segment], now: datetime) -> Callable[[], object]:
+        believed = self._believed.pop(held)
         place = believed.place
         stored = place not in self.opened
         if believed.system_from == now:
@@ -323,14 +333,14 @@ class Chains:
                 del self.opened[place]
         else:
             believed.system_to = now
-            self._just_closed[segment] = believed
+            self._just_closed[held] = believed
             if stored:
                 self.closed[place] = believed
 
         def undo() -> None:
             believed.system_to = None
-            self._believed[segment] = believed
-            self._just_closed.pop(segment, None)
+            self._believed[held] = believed
+            self._just_closed.pop(held, None)
             self.dropped.pop(place, None)
             self.closed.pop(place, None)
             if not stored:
@@ -338,28 +348,28 @@ class Chains:
 
         return undo
 
-    def _open(self, slot: Slot, segment: Segment, now: datetime) -> Callable[[], object]:
-        again = self._just_closed.pop(segment, None)
+    def _open(self, held: tuple[Slot, Segment], now: datetime) -> Callable[[], object]:
+        again = self._just_closed.pop(held, None)
         if again is not None:
             # Closed and opened within one unit: nothing happened to it.
             stored = self.closed.pop(again.place, None)
             again.system_to = None
-            self._believed[segment] = again
+            self._believed[held] = again
 
             def close_again() -> None:
                 again.system_to = now
-                self._just_closed[segment] = again
-                del self._believed[segment]
+                self._just_closed[held] = again
+                del self._believed[held]
                 if stored is not None:
                     self.closed[again.place] = again
 
             return close_again
-        believed = Believed(slot, segment, now)
-        self._believed[segment] = believed
+        believed = Believed(*held, now)
+        self._believed[held] = believed
         self.opened[believed.place] = believed
 
         def undo() -> None:
-            del self._believed[segment], self.opened[believed.place]
+            del self._believed[held], self.opened[believed.place]
 
         return undo
 

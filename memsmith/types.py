@@ -173,10 +173,15 @@ _set: Final = object.__setattr__
 
 @dataclass(frozen=True)
 class Point:
-    """A place on both axes of time: valid at `valid_at`, as believed at `system_at` (None: by now)."""
+    """A place on both axes of time: valid at `valid_at`, as believed at `system_at` (None: by now).
+
+    Where `present` is set, `valid_at` is what a clock says now: if that lags behind the newest unit,
+    it is the unit's time that counts.
+    """
 
     valid_at: datetime
     system_at: datetime | None = None
+    present: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from memsmith.ledger.entry import Row
-from memsmith.temporal import Believed
+from memsmith.temporal import FOREVER, Believed
 from memsmith.types import Head, Memory, Outcome, Slot, Tombstone
 
 Columns: TypeAlias = tuple[Any, ...]
@@ -16,6 +16,25 @@ Columns: TypeAlias = tuple[Any, ...]
 
 OutcomeKey = tuple[str, str, str]
 """(actor, verb, idempotency key)."""
+
+
+class Tail(NamedTuple):
+    """Asks for a chain's current segments that end at or after `moment`.
+
+    Of members that begin after `above`, neighbouring ones may come joined to one under no name:
+    whoever begins no later than that can't take anything from them.
+    """
+
+    moment: datetime
+    above: datetime = FOREVER
+
+    def covers(self, other: Tail) -> bool:
+        """Tell whether whoever has this has the other."""
+        return self.moment <= other.moment and self.above >= other.above
+
+    def with_(self, other: Tail) -> Tail:
+        """Return what covers both."""
+        return Tail(min(self.moment, other.moment), max(self.above, other.above))
 
 
 class Beneath(NamedTuple):
@@ -36,13 +55,13 @@ class Beneath(NamedTuple):
 class Wants:
     """What decisions need to see; `due` asks for memories whose time is over.
 
-    `chains` asks for a chain's current segments that end at or after a moment; with them come the
-    memories of the first two, and those that wait for a person on the same slot.
+    With the segments that `chains` asks for come the memories of the first two of each, and those that
+    wait for a person on the same slot.
     """
 
     memories: set[str] = field(default_factory=set[str])
     values: set[str] = field(default_factory=set[str])
-    chains: dict[Slot, datetime] = field(default_factory=dict[Slot, datetime])
+    chains: dict[Slot, Tail] = field(default_factory=dict[Slot, Tail])
     beneath: set[Beneath] = field(default_factory=set[Beneath])
     blocks: set[str] = field(default_factory=set[str])
     tombstones: set[str] = field(default_factory=set[str])
@@ -53,11 +72,16 @@ class Wants:
     handed_over: tuple[str, int] | None = None
     """Above an id, at most so many ACTIVE memories with a key of which nothing is effective any more."""
 
+    def want_chain(self, slot: Slot, tail: Tail) -> None:
+        """Want a part of a chain, beside what is wanted of it already."""
+        known = self.chains.get(slot)
+        self.chains[slot] = tail if known is None else known.with_(tail)
+
     def __ior__(self, other: Wants) -> Wants:
         self.memories |= other.memories
         self.values |= other.values
-        for slot, moment in other.chains.items():
-            self.chains[slot] = min(moment, self.chains.get(slot, moment))
+        for slot, tail in other.chains.items():
+            self.want_chain(slot, tail)
         self.beneath |= other.beneath
         self.blocks |= other.blocks
         self.tombstones |= other.tombstones
@@ -73,9 +97,9 @@ class Wants:
         if seen.chains:
             known = seen.chains
             self.chains = {
-                slot: moment
-                for slot, moment in self.chains.items()
-                if slot not in known or moment < known[slot]
+                slot: tail
+                for slot, tail in self.chains.items()
+                if slot not in known or not known[slot].covers(tail)
             }
         self.beneath -= seen.beneath
         self.blocks -= seen.blocks

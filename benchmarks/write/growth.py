@@ -164,7 +164,10 @@ def _multiplied(
             "session_id": f"session-{number % _SESSIONS}",
             "valid_from": time,
         }
-        assigned = {"id": ident, "created_at": time, "updated_at": time, "seq": number}
+        assigned = {
+            "id": ident, "created_at": time, "updated_at": time, "seq": number, "asserted_order": number,
+            "system_from": time,
+        }  # fmt: skip
         memories.append(tuple((memory | changed | assigned).values()))
         said = canonical(payload | {"set": payload["set"] | changed}).decode()
         row = template._replace(
@@ -190,7 +193,9 @@ def _renamed(connection: sqlite3.Connection, rows: floor.Written, last: int) -> 
         zip(rows.memories, rows.ledger, rows.heads, strict=True), start=1
     ):
         seq, ident = last + offset, new_id()
-        changed = {"id": ident, "value_digest": secrets.token_hex(32), "seq": seq}
+        changed = {
+            "id": ident, "value_digest": secrets.token_hex(32), "seq": seq, "asserted_order": seq,
+        }  # fmt: skip
         memories.append(tuple((dict(zip(columns, memory, strict=True)) | changed).values()))
         ledger.append((row[0], seq, new_id(), ident, *row[4:]))
         heads.append((head[0], seq, *head[2:]))

@@ -33,8 +33,13 @@ async def opened(
 ) -> AsyncIterator[MemoryStore]:
     """Open a store, with no validators or with two."""
     checks = [SchemaCheck(Content), ConfidenceThreshold(0.5)] if validators else None
-    async with await MemoryStore.init(SQLiteBackend(path, durability=durability), checks) as store:
+    async with await MemoryStore.init(backend(path, durability), checks) as store:
         yield store
+
+
+def backend(path: Path, durability: Durability) -> SQLiteBackend:
+    """Return the backend that is measured."""
+    return SQLiteBackend(path, durability=durability)
 
 
 async def pragmas(path: Path) -> dict[str, int]:

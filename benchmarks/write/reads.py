@@ -100,7 +100,7 @@ async def list_page(shelf: Shelf, count: int) -> float:
 
 
 async def list_floor(shelf: Shelf, count: int) -> float:
-    statement, values = compose(DEFAULT_TENANT, MemoryQuery(limit=PAGE))
+    ((statement, values),) = compose(DEFAULT_TENANT, MemoryQuery(limit=PAGE))
     gc.collect()
     started = perf_counter()
     for _ in range(count // PAGE):

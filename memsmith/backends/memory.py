@@ -75,7 +75,9 @@ def _fetch(data: _Tenant, wants: Wants, now: datetime) -> Loaded:
     segments = [
         b
         for b in data.segments.values()
-        if b.system_to is None and b.slot in wants.chains and until(b.segment.end) >= wants.chains[b.slot]
+        if b.system_to is None
+        and b.slot in wants.chains
+        and until(b.segment.end) >= wants.chains[b.slot].moment
     ]
     slots = {slot._replace(lane="") for slot in [*wants.chains, *(w.slot for w in wants.beneath)]}
     on_slots = [m for m in memories if m.slot is not None and m.slot._replace(lane="") in slots]
@@ -166,6 +168,8 @@ def _believed(since: datetime, over: datetime | None, system_at: datetime | None
 def _visible(data: _Tenant, point: Point) -> list[Memory]:
     """Return the memories that hold at a point, each in the version believed then."""
     found: list[Memory] = []
+    if point.present and data.head is not None and data.head.time is not None:
+        point = replace(point, valid_at=max(point.valid_at, data.head.time))
     for memory_id, current in data.memories.items():
         for memory, since, over in _versions(data, memory_id):
             if _believed(since, over, point.system_at) and memory.counted:

@@ -153,9 +153,7 @@ def _memory_of_row(row: Sequence[Any]) -> Memory:
             "retraction_reason": retraction_reason,
             "version": version,
             "seq": seq,
-            "retracted_during": ()
-            if retracted_during == _EMPTY_LIST
-            else tuple(Interval(from_text(a), _moment(b)) for a, b in orjson.loads(retracted_during)),
+            "retracted_during": intervals_of(retracted_during),
             "asserted_order": asserted_order,
             "displaces": () if displaces == _EMPTY_LIST else tuple(orjson.loads(displaces)),
             "many": bool(many),
@@ -181,6 +179,13 @@ def tombstone_of(record: Mapping[str, Any]) -> Tombstone:
 
 def _moment(text: str | None) -> datetime | None:
     return None if text is None else from_text(text)
+
+
+def intervals_of(text: str) -> tuple[Interval, ...]:
+    """Rebuild intervals from their stored form."""
+    if text == _EMPTY_LIST:
+        return ()
+    return tuple(Interval(from_text(start), _moment(end)) for start, end in orjson.loads(text))
 
 
 def _intervals(intervals: Sequence[Interval]) -> str:

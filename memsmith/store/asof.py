@@ -38,6 +38,13 @@ class Reader(Protocol):
         ...
 
 
+@dataclass
+class Newest:
+    """The newest unit's time that is known of, as text: no later unit is as early."""
+
+    time: str = ""
+
+
 @dataclass(frozen=True)
 class Source:
     """What reading takes of a store: a way to its storage, and its clock."""
@@ -47,6 +54,7 @@ class Source:
     enter: Callable[[], None]
     """Raises where the store can't be used."""
     read: Reader
+    newest: Newest
 
     async def ask(self, question: Callable[[Reads, str], Awaitable[T]]) -> T:
         """Answer a question to the reads, given the tenant."""
@@ -142,12 +150,16 @@ class AsOf:
 
     async def _point(self) -> Point:
         believed = await self._believed()
-        return Point(self._source.now() if self._valid_at is None else self._valid_at, believed)
+        if self._valid_at is None:
+            return Point(self._source.now(), believed, present=believed is None)
+        return Point(self._valid_at, believed)
 
     async def _believed(self) -> datetime | None:
         """Return the moment of belief; None stands for whatever is believed by now."""
         if self._asked is None:
             return None
+        if self._pinned is None and to_text(self._asked) < self._source.newest.time:
+            self._pinned = self._asked
         if self._pinned is None:
             head = await self._source.ask(lambda reads, tenant: reads.head(tenant))
             newest = None if head is None else head.time

@@ -30,10 +30,10 @@ from memsmith.lifecycle import Action, check, next_status
 from memsmith.state import State
 from memsmith.store.prepare import Digester, Prepared
 from memsmith.store.propose import Reach, Rules, blocking, count_refusal, duplicate_of, plant, reach_of
-from memsmith.store.supersede import Rearrangement, apply, arrange, restate, settle
+from memsmith.store.supersede import apply, arrange, joining, restate, settle
 from memsmith.temporal import covers, is_superseded, joined, subtract_all, until
 from memsmith.types import DEFAULT_ACTOR, LIVE, Interval, Memory, MemoryStatus, Origin, Tombstone
-from memsmith.wants import Wants
+from memsmith.wants import Tail, Wants
 
 S = MemoryStatus
 Decision = Callable[[State], Memory]
@@ -78,7 +78,7 @@ def confirm(
         changes: dict[str, Any] = {"status": status, "origin": Origin.OWNER}
         if memory.displaces:
             changes["displaces"] = ()
-        change = _joining(state, memory)
+        change = joining(state, memory)
         if change is not None and expected_version is None:
             _expect_same_effect(memory, change.affected())
         confirmed = state.change(memory, Action.CONFIRM, changes, _reasoned(reason), actor=actor)
@@ -87,14 +87,6 @@ def confirm(
         return state.memory(memory_id)
 
     return decide
-
-
-def _joining(state: State, memory: Memory) -> Rearrangement | None:
-    """Return what a memory does to its chain if it is asserted now."""
-    if memory.slot is None:
-        return None
-    asserted = memory.evolve({"status": S.ACTIVE, "asserted_order": state.last_seq + 1})
-    return arrange(state, memory.slot, None, asserted)
 
 
 def _expect_same_effect(memory: Memory, displaced: list[str]) -> None:
@@ -371,12 +363,14 @@ def supersede_due(after: str) -> Callable[[State], tuple[int, str | None]]:
     def decide(state: State) -> tuple[int, str | None]:
         ids = state.handed_over(after, SWEEP)
         members = [m for m in map(state.memory, ids) if m.status is S.ACTIVE and m.counted]
-        since = {m.slot: min(state.now, until(covers(m)[-1].end)) for m in members if m.slot is not None}
+        since = {
+            m.slot: Tail(min(state.now, until(covers(m)[-1].end))) for m in members if m.slot is not None
+        }
         state.need(Wants(chains=since))
         superseded = 0
         for member in members:
             if member.slot is not None:
-                segments = state.segments(member.slot, since[member.slot])
+                segments = state.segments(member.slot, *since[member.slot])
                 held = [segment for segment in segments if segment.memory_id == member.id]
                 superseded += restate(state, member, held, "library")
         return superseded, ids[-1] if len(ids) == SWEEP else None

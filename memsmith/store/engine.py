@@ -37,6 +37,7 @@ from memsmith.protocols import (
 )
 from memsmith.state import State
 from memsmith.store import change
+from memsmith.store.asof import Newest
 from memsmith.store.group import GroupCommit
 from memsmith.store.hooks import Dispatcher, inside_hook
 from memsmith.store.judge import Bench
@@ -47,7 +48,7 @@ from memsmith.store.secrets import open_secrets
 from memsmith.store.transaction import Transactions
 from memsmith.types import DEFAULT_TENANT, Memory, MemoryStatus, ProposalInput, Swept
 from memsmith.unit import Unit
-from memsmith.wants import Wants
+from memsmith.wants import Tail, Wants
 
 T = TypeVar("T")
 logger = logging.getLogger("memsmith")
@@ -78,6 +79,7 @@ class Engine:
     _metrics: Metrics
     _limits: Limits
     _keys: Keys
+    _newest: Newest
     _storage: StorageBackend
     _digester: Digester
     _rules: Rules
@@ -127,6 +129,7 @@ class Engine:
         self._metrics = metrics or NullMetrics()
         self._limits = Limits(max_content_bytes)
         self._keys = Keys((keyed_by,) if isinstance(keyed_by, KeyedBy) else tuple(keyed_by), cardinality)
+        self._newest = Newest()
         self._hooks = Dispatcher(self._metrics)
         for hook in hooks or []:
             self._hooks.register(hook)
@@ -247,8 +250,9 @@ class Engine:
         slot = memory.slot
         if slot is None:
             return ValidationContext(memory.actor)
-        now, shared = self._clock(), slot._replace(lane="")
-        loaded = await self._read(lambda r: r.fetch(self._tenant, Wants(chains={shared: now}), now))
+        now = self._clock()
+        wants = Wants(chains={slot._replace(lane=""): Tail(now, now)})
+        loaded = await self._read(lambda r: r.fetch(self._tenant, wants, now))
         current = {b.segment.memory_id for b in loaded.segments if b.segment.start <= now}
         waiting = MemoryStatus.PENDING_CONFIRMATION
         live = [m for m in loaded.memories if m.status is waiting or m.id in current]
@@ -296,6 +300,8 @@ class Engine:
         return cast(T, settled.result)
 
     def _published(self, rows: builtins.list[Row]) -> None:
+        if rows:
+            self._newest.time = rows[-1].time
         for action, times in Counter(row.action for row in rows).items():
             self._metrics.count(TRANSITIONS, times, action=action)
         self._hooks.publish(rows)

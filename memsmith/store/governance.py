@@ -117,7 +117,7 @@ class GovernanceReads(Engine):
 
     @property
     def _source(self) -> Source:
-        return Source(self._tenant, self._clock, self._enter, self._read)
+        return Source(self._tenant, self._clock, self._enter, self._read, self._newest)
 
     async def audit(
         self, memory_id: str | None = None, limit: int = 50, *, before: int | None = None

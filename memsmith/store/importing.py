@@ -97,7 +97,7 @@ class Transfers(GovernanceReads):
                 f"The file is keyed with secret {contents.secret_id}, the store was opened with {own}: "
                 f"open the empty store with the secret of the file"
             )
-        changes = restored(contents.rows, contents.memories.values(), contents.tombstones.values())
+        changes = restored(contents.rows, contents.replay)
         await self._group.hold_writer()
         try:
             if not adopts:
@@ -114,7 +114,8 @@ class Transfers(GovernanceReads):
         await self._learn(self._secrets_named([stone.secret_id for stone in stones], given))
         for first in range(0, len(stones), UNIT):
             tally.planted += await self._plant(contents, stones[first : first + UNIT], actor)
-        live = tally.to_propose(contents.memories.values(), self._clock())
+        held = {b.segment.memory_id for b in contents.replay.segments if b.system_to is None}
+        live = tally.to_propose(contents.memories.values(), held, self._clock())
         for first in range(0, len(live), UNIT):
             await self._admit(contents.tenant, live[first : first + UNIT], tally)
         for outcome, times in tally.outcomes.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -21,6 +21,7 @@ IMPORTED_FROM: Final = "imported_from"
 """Under which name an imported memory's metadata say where it came from."""
 
 WAITED: Final = "it waited for a person where it was exported"
+SUPERSEDED: Final = MemoryStatus.SUPERSEDED
 OVER: Final = "over"
 LIFTED: Final = "lifted"
 
@@ -78,11 +79,14 @@ class Tally:
         else:
             self.refuse(memory_id, code, getattr(result, "reason", ""))
 
-    def to_propose(self, memories: Iterable[Memory], now: datetime) -> list[Memory]:
-        """Return the memories that speak, or wait to; the rest is counted as left out."""
+    def to_propose(self, memories: Iterable[Memory], held: Container[str], now: datetime) -> list[Memory]:
+        """Return the memories that speak or wait to, and those that spoke once; the rest is left out.
+
+        What was superseded lands in the past, if `held` has it: it was in force at some time.
+        """
         live: list[Memory] = []
         for memory in memories:
-            if memory.status not in LIVE:
+            if memory.status not in LIVE and not (memory.status is SUPERSEDED and memory.id in held):
                 self.left_out[memory.status.value] += 1
             elif memory.expires_at is not None and memory.expires_at <= now:
                 self.left_out[OVER] += 1
@@ -126,7 +130,13 @@ def held_as_there(memory: Memory, item: Prepared) -> None:
 
 
 def linked(item: Prepared, source: Memory, ids: Mapping[str, str]) -> Prepared:
-    """Return a proposal that depends on what is here; links to what is not are kept in its metadata."""
+    """Return a proposal with what a proposer can't say: the portions retracted, and what it depends on.
+
+    It depends on what is here; links to what is not are kept in its metadata.
+    """
+    if source.retracted_during:
+        portions = {"retracted_during": source.retracted_during}
+        item = replace(item, memory=item.memory.evolve(portions))
     if not source.depends_on:
         return item
     here = list(dict.fromkeys(ids[parent] for parent in source.depends_on if parent in ids))
@@ -180,5 +190,9 @@ def _plant(state: State, stone: Tombstone, source: Memory, tenant: str, actor: s
         "expires_at": None,
         "retracted_at": None,
         "retraction_reason": None,
+        "retracted_during": (),
+        "asserted_order": 0,
+        "displaces": (),
+        "many": False,
     }
     state.insert(bearer, changes, Action.IMPORT, payload)

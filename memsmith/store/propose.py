@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from memsmith._ids import new_id
@@ -14,11 +14,10 @@ from memsmith.lifecycle import Action, next_status
 from memsmith.state import State
 from memsmith.store.once import remember, replayed
 from memsmith.store.prepare import Prepared, require_interval
-from memsmith.store.supersede import Rearrangement, apply, arrange
+from memsmith.store.supersede import Rearrangement, apply, joining
 from memsmith.temporal import until
 from memsmith.types import (
     DEFAULT_ACTOR,
-    LIVE,
     Accepted,
     Memory,
     MemoryStatus,
@@ -28,7 +27,7 @@ from memsmith.types import (
     Slot,
     Tombstone,
 )
-from memsmith.wants import Wants
+from memsmith.wants import Tail, Wants
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,9 @@ class Rules:
     secret_id: str = ""
 
 
+SOON: Final = timedelta(hours=1)
+
+
 def wants_of(items: Sequence[Prepared]) -> Wants:
     """Return what deciding these proposals takes to know."""
     wants = Wants()
@@ -61,8 +63,9 @@ def wants_of(items: Sequence[Prepared]) -> Wants:
         wants.blocks.update(item.digests)
         slot = memory.slot
         if slot is not None and not slot.lane:
-            moment = memory.valid_from or memory.created_at
-            wants.chains[slot] = min(moment, wants.chains.get(slot, moment))
+            now, start = memory.created_at, memory.valid_from
+            # The unit comes a little later than the proposal was made.
+            wants.want_chain(slot, Tail(now, now + SOON) if start is None else Tail(min(start, now), start))
         elif item.dedup:
             wants.values.add(memory.value_digest)
         if memory.depends_on:
@@ -131,11 +134,7 @@ def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> Prop
 
 def _expected_change(state: State, item: Prepared) -> Rearrangement | None:
     """Return what accepting a proposal would do to its chain."""
-    memory = item.memory
-    slot = memory.slot
-    assert slot is not None
-    changes = {"status": MemoryStatus.ACTIVE, "asserted_order": state.last_seq + 1, **_starting(state, item)}
-    return arrange(state, slot, None, memory.evolve(changes))
+    return joining(state, item.memory.evolve(_starting(state, item)))
 
 
 def _shortened(state: State, change: Rearrangement | None, memory: Memory, rules: Rules) -> list[str]:
@@ -302,14 +301,15 @@ def _duplicate_on(
     candidates = state.waiting_on(slot)
     start = memory.valid_from
     if asserted_from and start is not None:
-        segments = state.segments(slot, min(start, state.now))
+        segments = state.segments(slot, min(start, state.now), start)
         begun = dict.fromkeys(s.memory_id for s in segments if s.rank[0] == start)
         candidates = [m for m in [*candidates, *map(state.memory, begun)] if m.valid_from == start]
     elif (current := state.current_on(slot)) is not None:
         candidates.append(current)
     for live in candidates:
         as_long = until(memory.valid_to) <= until(live.valid_to)
-        same = live.status in LIVE and live.content_hash == memory.content_hash
+        # What holds from an asserted time on may be superseded by now; said again it says nothing new.
+        same = live.status is not MemoryStatus.EXPIRED and live.content_hash == memory.content_hash
         if live.id != besides and same and as_long and not _is_over(live, state):
             return live
     return None
@@ -325,13 +325,7 @@ def _corroborate(state: State, live: Memory, again: Memory, rules: Rules) -> Mem
     if again.origin.rank > live.origin.rank:
         live = state.change(live, Action.ENDORSE, {"origin": again.origin}, actor=again.actor)
         if live.status is MemoryStatus.PENDING_CONFIRMATION and again.actor == DEFAULT_ACTOR:
-            live = state.change(
-                live,
-                Action.CONFIRM,
-                {"status": MemoryStatus.ACTIVE},
-                {"reason": "endorsed"},
-                actor=again.actor,
-            )
+            live = _endorsed(state, live, again.actor)
     policy = rules.reinforcement
     witnesses: list[dict[str, Any]] = live.metadata.get("corroborated_by", [])
     known = {live.session_id, *(w.get("session_id") for w in witnesses)}
@@ -344,6 +338,16 @@ def _corroborate(state: State, live: Memory, again: Memory, rules: Rules) -> Mem
         "metadata": {**live.metadata, "corroborated_by": [*witnesses, witness]},
     }
     return state.change(live, Action.REINFORCE, changes, actor=again.actor)
+
+
+def _endorsed(state: State, waiting: Memory, actor: str) -> Memory:
+    """Confirm what waits because the owner says it too."""
+    change = joining(state, waiting)
+    changes = {"status": MemoryStatus.ACTIVE, "displaces": ()}
+    confirmed = state.change(waiting, Action.CONFIRM, changes, {"reason": "endorsed"}, actor=actor)
+    if change is not None:
+        apply(state, change, confirmed, actor)
+    return state.memory(waiting.id)
 
 
 # -- results --------------------------------------------------------------------------------------

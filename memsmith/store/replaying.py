@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
-from memsmith._clock import from_text
+from memsmith._clock import from_text, to_text
 from memsmith.ledger.entry import Row
-from memsmith.ledger.record import memory_record
+from memsmith.ledger.record import Record, memory_record
 from memsmith.ledger.replay import Replay, differing
 from memsmith.protocols import MemoryQuery, Reads, StorageBackend
+from memsmith.store.asof import believed_together
 from memsmith.store.prepare import Digester
+from memsmith.temporal import Believed
 from memsmith.types import Head, Memory, Tombstone
 from memsmith.unit import empty_head
 from memsmith.wants import Changes
@@ -24,7 +26,8 @@ class ReplayReport:
     """What a replay found.
 
     `differences` maps the id of each memory or tombstone that is not as the ledger says to the names
-    of the columns that differ; ``["missing"]`` and ``["unknown to the ledger"]`` stand for whole rows.
+    of the columns that differ, ``history`` and ``segments`` among them; ``["missing"]`` and
+    ``["unknown to the ledger"]`` stand for whole rows.
     """
 
     memories: int
@@ -41,6 +44,10 @@ async def compare(storage: StorageBackend, tenant: str, replay: Replay) -> Repla
     """Compare the replayed state with the stored one."""
     memories, stones = replay.memories, replay.tombstones
     differences = await _differing_memories(storage, tenant, memories, replay.seq)
+    pasts = _pasts_of(replay)
+    async for page in every_memory(storage, tenant):
+        for ident, name in await _differing_pasts(storage, tenant, [m.id for m in page], pasts):
+            differences.setdefault(ident, []).append(name)
     differences |= await _differing_tombstones(storage, tenant, stones)
     return ReplayReport(len(memories), len(stones), differences)
 
@@ -57,7 +64,7 @@ async def rebuild(
     await into.initialize()
     for secret_id, secret in await _secrets_of(storage, digester):
         await into.add_secret(secret_id, secret)
-    await into.restore(tenant, restored(rows, replay.memories.values(), replay.tombstones.values()))
+    await into.restore(tenant, restored(rows, replay))
 
 
 async def _differing_memories(
@@ -83,6 +90,40 @@ async def _differing_memories(
     return differences | {ident: ["missing"] for ident in unseen}
 
 
+Past: TypeAlias = tuple[list[tuple[Record, str]], list[Believed]]
+"""The versions of a memory that were replaced, and what was ever effective of it."""
+
+
+def _pasts_of(replay: Replay) -> dict[str, Past]:
+    pasts: dict[str, Past] = {}
+    for memory, over in replay.history:
+        pasts.setdefault(memory.id, ([], []))[0].append((memory_record(memory), to_text(over)))
+    for believed in believed_together(replay.segments):
+        pasts.setdefault(believed.segment.memory_id, ([], []))[1].append(believed)
+    return pasts
+
+
+async def _differing_pasts(
+    storage: StorageBackend, tenant: str, ids: Sequence[str], pasts: Mapping[str, Past]
+) -> list[tuple[str, str]]:
+    """Compare history and segments of some memories with those replayed."""
+    stored: dict[str, Past] = {ident: ([], []) for ident in ids}
+    for version in await storage.versions(tenant, ids):
+        if version.system_to is not None:
+            replaced = (memory_record(version.memory), to_text(version.system_to))
+            stored[version.memory.id][0].append(replaced)
+    for believed in believed_together(await storage.segments(tenant, ids)):
+        stored[believed.segment.memory_id][1].append(believed)
+    found: list[tuple[str, str]] = []
+    for ident, (versions, segments) in stored.items():
+        told_versions, told_segments = pasts.get(ident, ([], []))
+        if versions != told_versions:
+            found.append((ident, "history"))
+        if segments != told_segments:
+            found.append((ident, "segments"))
+    return found
+
+
 async def _differing_tombstones(
     storage: StorageBackend, tenant: str, stones: dict[str, Tombstone]
 ) -> dict[str, list[str]]:
@@ -100,16 +141,18 @@ async def _secrets_of(storage: StorageBackend, digester: Digester) -> list[tuple
     return [(name, kept.get(name) or None) for name, _ in digester.secrets]
 
 
-def restored(rows: Sequence[Row], memories: Iterable[Memory], stones: Iterable[Tombstone]) -> Changes:
-    """Return rows to be written verbatim."""
+def restored(rows: Sequence[Row], replay: Replay) -> Changes:
+    """Return a ledger to be written verbatim, and everything that follows from it."""
     head = Head(rows[-1].seq, rows[-1].hash, from_text(rows[-1].time)) if rows else empty_head()
     return Changes(
-        inserted=[(m, tuple(memory_record(m).values())) for m in memories],
+        inserted=[(m, tuple(memory_record(m).values())) for m in replay.memories.values()],
         updated=[],
         rows=list(rows),
-        tombstones=list(stones),
+        tombstones=list(replay.tombstones.values()),
         outcomes=[],
         head=head,
+        history=replay.history,
+        opened=replay.segments,
     )
 
 

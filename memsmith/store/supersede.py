@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memsmith._canonical import canonical
 from memsmith.lifecycle import Action
 from memsmith.state import State
-from memsmith.temporal import Claim, Segment, claim_of, exposed, is_superseded, rearranged, until
+from memsmith.temporal import FOREVER, Claim, Segment, claim_of, exposed, is_superseded, rearranged, until
 from memsmith.types import Memory, MemoryStatus, Slot
 
 S = MemoryStatus
@@ -45,8 +45,9 @@ def arrange(state: State, slot: Slot, before: Memory | None, after: Memory | Non
     memory_id = (before or after).id  # type: ignore[union-attr]  # one of them claims something
     # A value of its own lane is alone there, and when it is new nothing of it can be stored.
     new_lane = before is None and slot.lane != ""
-    old = [] if new_lane else state.segments(slot, min(state.now, *asserted))
     claim = claims[1]
+    above = FOREVER if claims[0] is not None or claim is None else claim.asserted.start
+    old = [] if new_lane else state.segments(slot, min(state.now, *asserted), above)
     gaps = exposed([segment for segment in old if segment.memory_id == memory_id], claim)
     beneath: list[Claim] = []
     if gaps and not slot.lane:
@@ -55,6 +56,14 @@ def arrange(state: State, slot: Slot, before: Memory | None, after: Memory | Non
         others = map(claim_of, members)
         beneath = [other for other in others if other is not None]
     return Rearrangement(slot, memory_id, old, rearranged(old, memory_id, claim, beneath))
+
+
+def joining(state: State, memory: Memory) -> Rearrangement | None:
+    """Return what a memory does to its chain if it is asserted now; None without a key."""
+    if memory.slot is None:
+        return None
+    asserted = memory.evolve({"status": S.ACTIVE, "asserted_order": state.last_seq + 1})
+    return arrange(state, memory.slot, None, asserted)
 
 
 def settle(state: State, before: Memory | None, after: Memory, actor: str) -> Memory:

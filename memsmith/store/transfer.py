@@ -151,6 +151,8 @@ class Contents:
     memories: dict[str, Memory]
     tombstones: dict[str, Tombstone]
     rows: list[Row]
+    replay: Replay
+    """What the rows tell, found equal to the memories and tombstones."""
 
 
 async def read_lines(lines: Lines) -> Contents:
@@ -279,8 +281,9 @@ class _Reader:
             raise ImportRefusedError(f"Expected {told} as the header says, found {found}")
         tenant = cast(str, self._header["tenant"])
         self._verify(tenant, self._trailer)
-        self._compare(tenant)
-        return Contents(tenant, self._header["secret_id"], self._memories, self._stones, self._rows)
+        replay = self._compare(tenant)
+        secret_id = self._header["secret_id"]
+        return Contents(tenant, secret_id, self._memories, self._stones, self._rows, replay)
 
     def _verify(self, tenant: str, trailer: Object) -> None:
         last = from_text(self._rows[-1].time) if self._rows else None
@@ -297,8 +300,8 @@ class _Reader:
                 f"expected {answer.expected}, found {answer.found}"
             )
 
-    def _compare(self, tenant: str) -> None:
-        """Hold memories and tombstones against what the ledger says."""
+    def _compare(self, tenant: str) -> Replay:
+        """Hold memories and tombstones against what the ledger says, and return that."""
         replay = Replay(tenant)
         try:
             replay.feed(self._rows)
@@ -312,6 +315,7 @@ class _Reader:
                 raise ImportRefusedError(f"Memory {ident} is not as the ledger says: {', '.join(names)}")
         if replay.tombstones != self._stones:
             raise ImportRefusedError("The tombstones are not as the ledger says")
+        return replay
 
 
 _PARTS: Final = {"header": 0, "memory": 1, "tombstone": 2, "row": 3, "trailer": 4}
@@ -343,7 +347,7 @@ _MEMORY: Final = _shape(
     MEMORY_COLUMNS,
     "key content thread_id source held_status code valid_from valid_to expires_at retracted_at "
     "retraction_reason",
-    "version seq",
+    "version seq asserted_order many",
     {"confidence": (float,)},
 )
 _TOMBSTONE: Final = _shape(TOMBSTONE_COLUMNS, "key reason lifted_at lift_reason", "refused")

@@ -83,7 +83,9 @@ def _bring_in(memories: Sequence[Memory], tenant: str, digester: Digester) -> Ca
         for memory in memories:
             text = canonical(memory.content)
             digest = digester.value(memory.kind, memory.content, text, memory.session_id)
-            times = {"created_at": memory.created_at, "updated_at": memory.updated_at}
+            # Nothing here is older than its entry, whatever the clock over there said.
+            created = min(memory.created_at, state.now)
+            times = {"created_at": created, "updated_at": memory.updated_at}
             ours = memory.evolve({"tenant": tenant, "value_digest": digest})
             state.insert(ours, times, Action.IMPORT, {}, text.decode())
 

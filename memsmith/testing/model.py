@@ -2,27 +2,30 @@
 
 This is the specification that :mod:`memsmith.testing.stateful` holds every store to. Memories are
 numbered in order of creation, so are tombstones. Values that contain "wrong" are refused, confidence
-below 0.5 is held.
+below 0.5 is held. Time is counted in microseconds; each unit has its own, later than the last.
+
+Nobody asserts here when a fact begins or ends: it holds from when it was proposed until a later one
+on its key begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-PENDING, ACTIVE, REJECTED, RETRACTED, EXPIRED, QUARANTINED = (
-    "pending_confirmation", "active", "rejected", "retracted", "expired", "quarantined",
+PENDING, ACTIVE, SUPERSEDED, REJECTED, RETRACTED, EXPIRED, QUARANTINED = (
+    "pending_confirmation", "active", "superseded", "rejected", "retracted", "expired", "quarantined",
 )  # fmt: skip
 
 LIVE = {PENDING, ACTIVE}
+COUNTED = {ACTIVE, SUPERSEDED, EXPIRED}
 ALLOWED = {
     "confirm": {PENDING},
-    "reject": {PENDING, ACTIVE, QUARANTINED},
-    "retract": {PENDING, ACTIVE, QUARANTINED},
-    "revise": {PENDING, ACTIVE},
-    "update_confidence": {PENDING, ACTIVE},
-    "quarantine": {PENDING, ACTIVE, EXPIRED},
+    "reject": {PENDING, ACTIVE, SUPERSEDED, QUARANTINED},
+    "retract": {PENDING, ACTIVE, SUPERSEDED, QUARANTINED},
+    "revise": {PENDING, ACTIVE, SUPERSEDED},
+    "update_confidence": {PENDING, ACTIVE, SUPERSEDED},
+    "quarantine": {PENDING, ACTIVE, SUPERSEDED, EXPIRED},
     "release": {QUARANTINED},
 }
 OWNER, OWNER_ORIGIN = "owner", 3
@@ -44,6 +47,16 @@ class Entry:
     status: str = ACTIVE
     held: str | None = None
     version: int = 1
+    begin: int = 0
+    order: int = 0
+    """Counts assertions: greater than that of all asserted before, 0 while it never was."""
+    displaces: Entry | None = None
+    """While it waits: whose place it would have taken when it was held."""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The greatest of a chain holds: who began last, or was asserted last of those."""
+        return self.begin, self.order
 
 
 @dataclass
@@ -81,10 +94,12 @@ class Model:
     entries: list[Entry] = field(default_factory=list[Entry])
     blocks: list[Block] = field(default_factory=list[Block])
     now: int = 0
+    asserted: int = 0
 
     def propose(self, new: Entry, dedup: bool) -> tuple[str, int]:
         """Return the code of the result and the number of the memory it names."""
         assert new.value is not None
+        new.begin = self.now
         met = [(b.reach(new.scope, new.key), b) for b in self._standing(new.value)]
         if blocking := [block for reach, block in met if reach == "blocks"]:
             blocking[0].refused += 1
@@ -96,8 +111,12 @@ class Model:
             return "duplicate", twin
         if "wrong" in new.value:
             return self._enter(new, REJECTED, "validation")
-        if new.confidence < 0.5 or any(reach == "near" for reach, _ in met):
+        before = self._before(new)
+        outranked = before is not None and before.origin > new.origin
+        if new.confidence < 0.5 or outranked or any(reach == "near" for reach, _ in met):
+            new.displaces = before
             return self._enter(new, PENDING, "pending")
+        new.order = self._next_order()
         return self._enter(new, ACTIVE, "accepted")
 
     def confirm(self, n: int, actor: str, version: int | None) -> None:
@@ -108,9 +127,10 @@ class Model:
         self._refuse("InvalidTransitionError", self._over(entry))
         self._refuse_blocked(entry.value, entry)
         twin = self._twin(entry)
-        changed = twin is not None and self.entries[twin].status == ACTIVE
+        said = twin is not None and self.entries[twin].status == ACTIVE
+        changed = said or self._before(entry) is not entry.displaces
         self._refuse("BaseChangedError", changed and version is None)
-        self._change(entry, status=ACTIVE, origin=OWNER_ORIGIN)
+        self._assert(entry, origin=OWNER_ORIGIN)
 
     def reject(self, n: int, also: bool) -> None:
         """Never true: gone, and the value is blocked."""
@@ -126,11 +146,11 @@ class Model:
     def retract(self, n: int, cascade: bool) -> None:
         """Does not hold (any more)."""
         self._allowed("retract", n)
-        doomed = {n}
-        if cascade:
-            for child, entry in enumerate(self.entries):  # parents come first, so one pass finds all
-                if doomed & set(entry.parents):
-                    doomed.add(child)
+        doomed = generation = [n]
+        while cascade and generation:
+            below = [c for p in generation for c, e in enumerate(self.entries) if p in e.parents]
+            generation = [c for c in dict.fromkeys(below) if c not in doomed]
+            doomed = doomed + generation
         for i in doomed:
             if self.entries[i].status in ALLOWED["retract"]:
                 self._change(self.entries[i], status=RETRACTED, held=None)
@@ -157,19 +177,24 @@ class Model:
         self._change(entry, held=entry.status, status=QUARANTINED)
 
     def release(self, n: int) -> None:
-        """Back, unless blocked or over."""
+        """Back to what its chain and the clock now give, unless blocked."""
         entry = self._allowed("release", n)
-        live = entry.held in LIVE
-        if live:
+        status = entry.held
+        if status in LIVE:
             self._refuse_blocked(entry.value, entry)
-        self._change(entry, status=EXPIRED if live and self._over(entry) else entry.held, held=None)
+        if status in {ACTIVE, SUPERSEDED}:
+            followed = any(member.rank > entry.rank for member in self._chain(entry))
+            status = SUPERSEDED if followed else ACTIVE
+        if status in LIVE and self._over(entry):
+            status = EXPIRED
+        self._change(entry, status=status, held=None)
 
     def lift(self, n: int) -> None:
         """The value may come back."""
         self.blocks[n].lifted = True
 
     def expire(self) -> int:
-        """Return how many live memories ran out."""
+        """Return how many live memories ran out. They keep their place: nothing older comes back."""
         due = [e for e in self.entries if e.status in LIVE and self._over(e)]
         for entry in due:
             self._change(entry, status=EXPIRED)
@@ -201,30 +226,60 @@ class Model:
         return entry.expires is not None and entry.expires <= self.now
 
     def _twin(self, entry: Entry, value: str | None = None) -> int | None:
-        """Return who says the same already: on its key, or without a key in its session and scope."""
+        """Return who says the same already.
 
-        def same(e: Entry) -> bool:
-            if e.value != (value or entry.value) or (e.scope, e.key) != (entry.scope, entry.key):
-                return False
-            return entry.key is not None or e.session == entry.session
-
-        return self._first(lambda e: e is not entry and e.status in LIVE and same(e) and not self._over(e))
-
-    def _first(self, wanted: Callable[[Entry], bool]) -> int | None:
-        return next((n for n, e in enumerate(self.entries) if wanted(e)), None)
+        On its key, who waits or holds now; without a key, any in its session and scope.
+        """
+        same = [e for e in self._others(entry) if (e.scope, e.key) == (entry.scope, entry.key)]
+        if entry.key is None:
+            found = [e for e in same if e.status in LIVE and e.session == entry.session]
+        else:
+            found = [e for e in same if e.status == PENDING]
+            found += [e for e in self._chain(entry)[-1:] if e is not entry and e.status == ACTIVE]
+        found = [e for e in found if e.value == (value or entry.value) and not self._over(e)]
+        return next((n for e in found for n, other in enumerate(self.entries) if other is e), None)
 
     def _endorse(self, live: Entry, again: Entry) -> None:
         if again.origin > live.origin:
             self._change(live, origin=again.origin)
             if live.status == PENDING and again.actor == OWNER:
-                self._change(live, status=ACTIVE)
+                self._assert(live)
 
     def _enter(self, new: Entry, status: str, code: str) -> tuple[str, int]:
         new.status = status
         self.entries.append(new)
+        self._settle(new)
         return code, len(self.entries) - 1
+
+    def _assert(self, entry: Entry, **changes: Any) -> None:
+        self._change(entry, status=ACTIVE, order=self._next_order(), displaces=None, **changes)
+
+    def _next_order(self) -> int:
+        self.asserted += 1
+        return self.asserted
 
     def _change(self, entry: Entry, **changes: Any) -> None:
         entry.version += 1
         for name, value in changes.items():
             setattr(entry, name, value)
+        self._settle(entry)
+
+    def _chain(self, entry: Entry) -> list[Entry]:
+        """Return the members on an entry's key, each taken over by the next."""
+        on_key = [e for e in self.entries if e.key == entry.key is not None and e.scope == entry.scope]
+        return sorted((e for e in on_key if e.order and e.status in COUNTED), key=lambda e: e.rank)
+
+    def _before(self, entry: Entry) -> Entry | None:
+        """Return whom a new assertion takes over from."""
+        return next((e for e in reversed(self._chain(entry)) if e.begin <= entry.begin), None)
+
+    def _settle(self, entry: Entry) -> None:
+        """Let statuses follow from the chain: the last is ACTIVE, the others SUPERSEDED."""
+        chain = self._chain(entry)
+        for member, successor in zip(chain, [*chain[1:], None], strict=True):
+            # Whose time ran out before it was taken over is for a sweep to expire.
+            in_time = successor and (member.expires is None or successor.begin < member.expires)
+            if member.status == ACTIVE and in_time:
+                self._change(member, status=SUPERSEDED)
+            elif member.status == SUPERSEDED and successor is None:
+                self._change(member, status=ACTIVE)

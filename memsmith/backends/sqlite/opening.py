@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from memsmith.backends._sql import Migration, load_migrations
+from memsmith.backends.sqlite.rebuilding import rebuild
 from memsmith.errors import (
     DamagedDatabaseError,
     LegacyDatabaseError,
@@ -24,6 +25,8 @@ APPLICATION_ID: Final = 0x4D534D54
 
 MIGRATIONS: Final = load_migrations("memsmith.backends.sqlite")
 SCHEMA_VERSION: Final = MIGRATIONS[-1].version
+REBUILDING: Final = frozenset({2})
+"""After which steps what lies beside ledger and memories is made anew from the ledger."""
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
 
@@ -118,6 +121,8 @@ def migrate(connection: sqlite3.Connection, migrations: list[Migration] | None =
         for step in steps:
             if step.version not in applied:
                 _apply(connection, step)
+                if step.version in REBUILDING:
+                    rebuild(connection)
             elif applied[step.version] != step.checksum:
                 raise StorageError(
                     f"Migration {step.name} was applied in another wording: the schema is not ours"

@@ -6,9 +6,11 @@ import heapq
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from operator import index
+from itertools import islice
+from operator import index, itemgetter
 from typing import Any, Final, TypeAlias, TypeVar
 
 import orjson
@@ -18,7 +20,7 @@ from memsmith._clock import from_text, to_text
 from memsmith.backends._sql import load_queries
 from memsmith.errors import DamagedRecordError, LedgerError
 from memsmith.ledger.entry import Row
-from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_of_row, tombstone_of
+from memsmith.ledger.record import MEMORY_COLUMNS, TOMBSTONE_COLUMNS, memory_of_row, tombstone_of
 from memsmith.protocols import Memories, MemoryQuery, Rows, Segments, Tombstones, Versions
 from memsmith.temporal import Believed, Segment
 from memsmith.types import Head, Memory, Outcome, Slot, Tombstone, Version
@@ -89,7 +91,7 @@ def _fetch_chains(
     """Return the segments wanted; the memories go to `found`."""
     segments: list[Believed] = []
     if wants.chains:
-        asked = [[*slot, to_text(moment)] for slot, moment in wants.chains.items()]
+        asked = [[*slot, to_text(t.moment), to_text(t.above)] for slot, t in wants.chains.items()]
         segments = [segment_of(row) for row in rows("chain_segments", asked, 2)]
         found += rows("memories_by_slot", asked, 1)
         if first := _first_two(segments):
@@ -214,8 +216,8 @@ def _starts(tenant: str, query: MemoryQuery, name: str) -> list[tuple[str, list[
         return [(SQL[name], [tenant], False)]
     believed = to_text(at.system_at)
     return [
-        (SQL[name] + "\n" + SQL["list_known"], [tenant, believed], False),
-        (SQL[f"{name}_past"], [tenant, believed, believed, believed], True),
+        (SQL[name] + "\n" + SQL["list_known"], [tenant, believed, believed], False),
+        (SQL[f"{name}_past"], [tenant, *[believed] * 4], True),
     ]
 
 
@@ -236,7 +238,12 @@ def _conditions(query: MemoryQuery) -> tuple[list[str], list[Any]]:
         at = "$" + "".join(f'."{segment}"' for segment in path)
         kinds = (str(value).lower(),) * 2 if isinstance(value, bool) else _JSON_TYPES[type(value)]
         values += [at, value, at, *kinds]
-    if query.at is not None:
+    if query.at is not None and query.at.present:
+        parts.append(SQL["list_present"])
+        values += [to_text(query.at.valid_at)] * 7
+    elif query.at is not None:
+        if query.at.system_at is not None and query.at.system_at <= query.at.valid_at:
+            parts.append(SQL["list_active"])
         parts.append(SQL["list_at"])
         moment = to_text(query.at.valid_at)
         believed = _AFTER_ALL if query.at.system_at is None else to_text(query.at.system_at)
@@ -244,16 +251,28 @@ def _conditions(query: MemoryQuery) -> tuple[list[str], list[Any]]:
     return parts, values
 
 
-def merged(halves: Sequence[Sequence[Memory]], query: MemoryQuery) -> Memories:
-    """Return the page that a query asks for out of the answers to its statements."""
+def found(
+    connection: sqlite3.Connection,
+    composed: Callable[[str, MemoryQuery], list[Statement]],
+    tenant: str,
+    query: MemoryQuery,
+) -> list[list[Any]]:
+    """Return the rows that the statements of a query find."""
+    at = query.at
+    if at is not None and at.present:
+        newest = head(connection, tenant)
+        if newest is not None and newest.time is not None and newest.time > at.valid_at:
+            query = replace(query, at=replace(at, valid_at=newest.time))
+    return [connection.execute(sql, values).fetchall() for sql, values in composed(tenant, query)]
+
+
+def merged(halves: Sequence[Sequence[Any]], query: MemoryQuery) -> Sequence[Any]:
+    """Return the rows that a query asks for out of those its statements found."""
     if len(halves) == 1:
-        return list(halves[0])
-
-    def place(memory: Memory) -> tuple[Any, str]:
-        return getattr(memory, query.order_by), memory.id
-
-    every = list(heapq.merge(*halves, key=place, reverse=query.descending))
-    return every[query.offset : query.offset + query.limit]
+        return halves[0]
+    sorted_by, ident = MEMORY_COLUMNS.index(query.order_by), MEMORY_COLUMNS.index("id")
+    every = heapq.merge(*halves, key=itemgetter(sorted_by, ident), reverse=query.descending)
+    return list(islice(every, query.offset, query.offset + query.limit))
 
 
 def versions(connection: sqlite3.Connection, tenant: str, memory_ids: Sequence[str]) -> Versions:
@@ -303,19 +322,12 @@ class SQLiteReads(ABC):
         return None if row is None else memory_of_row(row)
 
     async def list(self, tenant: str, query: MemoryQuery) -> Memories:
-        statements = compose(tenant, query)
-        if len(statements) == 1:
-            ((sql, values),) = statements
-            rows = await self._hop(lambda c: c.execute(sql, values).fetchall())
-            return [memory_of_row(row) for row in rows]
-        halves = await self._hop(lambda c: [c.execute(sql, values).fetchall() for sql, values in statements])
-        return merged([[memory_of_row(row) for row in half] for half in halves], query)
+        halves = await self._hop(lambda connection: found(connection, compose, tenant, query))
+        return [memory_of_row(row) for row in merged(halves, query)]
 
     async def count(self, tenant: str, query: MemoryQuery) -> int:
-        statements = compose_count(tenant, query)
-        return await self._hop(
-            lambda c: sum(c.execute(sql, values).fetchone()[0] for sql, values in statements)
-        )
+        parts = await self._hop(lambda connection: found(connection, compose_count, tenant, query))
+        return sum(rows[0][0] for rows in parts)
 
     async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
         values = (tenant, slot.key, slot.scope, slot.kind) * 2

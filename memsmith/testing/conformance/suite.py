@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from memsmith.testing.conformance.as_of import PastReads
+from memsmith.testing.conformance.chaining import Chaining
 from memsmith.testing.conformance.committing import Committing
 from memsmith.testing.conformance.governing import Governing
 from memsmith.testing.conformance.holding import Holding, Isolation
 from memsmith.testing.conformance.listing import Listing
 from memsmith.testing.conformance.recording import Recording
 from memsmith.testing.conformance.reopening import Reopening
+from memsmith.testing.conformance.timing import Timing
 
 
-class BackendConformance(Committing, Holding, Isolation, Listing, Recording, Governing, Reopening):
+class BackendConformance(
+    Committing, Holding, Isolation, Listing, Recording, Governing, Timing, Chaining, PastReads, Reopening
+):
     """Subclass it, say how a backend is made, and pytest runs the suite on it.
 
     Parts that a backend's flags exclude are not collected at all.

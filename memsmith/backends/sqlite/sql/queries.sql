@@ -42,33 +42,52 @@ WHERE m.tenant = ? AND m.value_digest = wanted.value AND m.status IN ('active', 
 
 -- name: chain_segments
 -- The current segments of chains that end at or after a moment, by a JSON list of
--- [kind, scope, key, lane, moment].
+-- [kind, scope, key, lane, moment, above]; neighbours of members that begin after the last come as
+-- one, under no name, so that what is returned does not grow with the chain.
+WITH tail AS (
+    SELECT
+        wanted.key AS chain, s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to,
+        s.asserted_from, s.asserted_order, s.system_from,
+        s.asserted_from > json_extract(wanted.value, '$[5]') AS above
+    FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+    WHERE s.tenant = ?
+        AND s.key = json_extract(wanted.value, '$[2]')
+        AND s.scope = json_extract(wanted.value, '$[1]')
+        AND s.kind = json_extract(wanted.value, '$[0]')
+        AND s.lane = json_extract(wanted.value, '$[3]')
+        AND s.system_to IS NULL
+        AND s.valid_from >= coalesce(
+            (
+                SELECT first.valid_from FROM memory_segments AS first
+                WHERE first.tenant = ?
+                    AND first.key = json_extract(wanted.value, '$[2]')
+                    AND first.scope = json_extract(wanted.value, '$[1]')
+                    AND first.kind = json_extract(wanted.value, '$[0]')
+                    AND first.lane = json_extract(wanted.value, '$[3]')
+                    AND first.system_to IS NULL
+                    AND first.valid_from < json_extract(wanted.value, '$[4]')
+                ORDER BY first.valid_from DESC LIMIT 1
+            ),
+            ''
+        )
+        AND (s.valid_to IS NULL OR s.valid_to >= json_extract(wanted.value, '$[4]'))
+),
+marked AS (
+    SELECT
+        tail.*,
+        NOT (above AND lag(above, 1, 0) OVER before AND lag(valid_to) OVER before = valid_from) AS begins
+    FROM tail WINDOW before AS (PARTITION BY chain ORDER BY valid_from)
+),
+numbered AS (
+    SELECT marked.*, sum(begins) OVER (PARTITION BY chain ORDER BY valid_from) AS run FROM marked
+)
 SELECT
-    s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to, s.asserted_from,
-    s.asserted_order, s.system_from
-FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
-WHERE s.tenant = ?
-    AND s.key = json_extract(wanted.value, '$[2]')
-    AND s.scope = json_extract(wanted.value, '$[1]')
-    AND s.kind = json_extract(wanted.value, '$[0]')
-    AND s.lane = json_extract(wanted.value, '$[3]')
-    AND s.system_to IS NULL
-    AND s.valid_from >= coalesce(
-        (
-            SELECT first.valid_from FROM memory_segments AS first
-            WHERE first.tenant = ?
-                AND first.key = json_extract(wanted.value, '$[2]')
-                AND first.scope = json_extract(wanted.value, '$[1]')
-                AND first.kind = json_extract(wanted.value, '$[0]')
-                AND first.lane = json_extract(wanted.value, '$[3]')
-                AND first.system_to IS NULL
-                AND first.valid_from < json_extract(wanted.value, '$[4]')
-            ORDER BY first.valid_from DESC LIMIT 1
-        ),
-        ''
-    )
-    AND (s.valid_to IS NULL OR s.valid_to >= json_extract(wanted.value, '$[4]'))
-ORDER BY s.valid_from
+    kind, scope, key, lane, iif(count(*) = 1, memory_id, ''), min(valid_from),
+    iif(count(valid_to) = count(*), max(valid_to), NULL), min(asserted_from), min(asserted_order),
+    min(system_from)
+FROM numbered
+GROUP BY chain, run
+ORDER BY chain, run
 
 -- name: memories_by_slot
 -- The memories that wait for a person on a slot, by a JSON list of [kind, scope, key, ...].
@@ -209,6 +228,10 @@ INSERT INTO memory_segments (
     system_from, system_to
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: date_memory
+-- What a migration takes from the ledger: where a memory stands in its chain, and since when it is so.
+UPDATE memories SET asserted_order = ?, system_from = ? WHERE tenant = ? AND id = ?
+
 -- name: insert_dependency
 -- One memory depends on another.
 INSERT INTO dependencies (tenant, parent, child) VALUES (?, ?, ?)
@@ -317,7 +340,7 @@ SELECT
 FROM memories WHERE tenant = ?
 
 -- name: list_at
--- Only what holds at a point of both times: the moment five times, the moment of belief twice.
+-- Only what holds at a point of both times: the moment seven times, the moment of belief twice.
 AND status IN ('active', 'superseded', 'expired') AND asserted_order > 0
 AND (expires_at IS NULL OR expires_at > ?)
 AND CASE WHEN key IS NULL THEN
@@ -339,9 +362,37 @@ ELSE
     )
 END
 
+-- name: list_present
+-- Only what holds at a moment not before the newest unit, as believed by now: the moment seven times.
+-- What is superseded or expired by then does not, so that the index of what is active serves.
+AND status = 'active' AND asserted_order > 0
+AND (expires_at IS NULL OR expires_at > ?)
+AND CASE WHEN key IS NULL THEN
+    valid_from <= ? AND (valid_to IS NULL OR valid_to > ?)
+    AND (
+        retracted_during = '[]'
+        OR NOT EXISTS (
+            SELECT 1 FROM json_each(memories.retracted_during) AS taken
+            WHERE json_extract(taken.value, '$[0]') <= ?
+                AND coalesce(json_extract(taken.value, '$[1]'), '~') > ?
+        )
+    )
+ELSE
+    EXISTS (
+        SELECT 1 FROM memory_segments AS s
+        WHERE s.tenant = memories.tenant AND s.memory_id = memories.id
+            AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
+            AND s.system_to IS NULL
+    )
+END
+
 -- name: list_known
 -- Only versions that were there by a moment; those replaced since come from the history.
-AND system_from <= ?
+AND created_at <= ? AND system_from <= ?
+
+-- name: list_active
+-- What was superseded or expired by the moment of belief holds at no moment from then on.
+AND status = 'active'
 
 -- name: list_past
 -- The start of a list of the versions that a moment of belief had and that were replaced since; what
@@ -357,7 +408,7 @@ SELECT
     memories.system_from
 FROM (
     SELECT tenant AS its_tenant, id AS its_id, created_at AS its_creation FROM memories
-    WHERE tenant = ? AND system_from > ? AND status NOT IN ('quarantined', 'erased')
+    WHERE tenant = ? AND created_at <= ? AND system_from > ? AND status NOT IN ('quarantined', 'erased')
 ) CROSS JOIN memory_history AS memories
 WHERE memories.tenant = its_tenant AND memories.id = its_id
     AND memories.system_from <= ? AND memories.system_to > ?
@@ -371,7 +422,7 @@ SELECT count(*) FROM memories WHERE tenant = ?
 SELECT count(*)
 FROM (
     SELECT tenant AS its_tenant, id AS its_id FROM memories
-    WHERE tenant = ? AND system_from > ? AND status NOT IN ('quarantined', 'erased')
+    WHERE tenant = ? AND created_at <= ? AND system_from > ? AND status NOT IN ('quarantined', 'erased')
 ) CROSS JOIN memory_history AS memories
 WHERE memories.tenant = its_tenant AND memories.id = its_id
     AND memories.system_from <= ? AND memories.system_to > ?

@@ -56,13 +56,15 @@ FROM memories_before;
 
 DROP TABLE memories_before;
 
-CREATE INDEX memories_created ON memories (tenant, created_at, id);
+CREATE INDEX memories_created ON memories (tenant, created_at, id, system_from);
 CREATE INDEX memories_session ON memories (tenant, session_id, created_at, id);
 CREATE INDEX memories_value ON memories (tenant, value_digest)
     WHERE status IN ('active', 'pending_confirmation');
 CREATE INDEX memories_slot ON memories (tenant, key, scope, kind, status, valid_from) WHERE key IS NOT NULL;
 CREATE INDEX memories_due ON memories (tenant, expires_at, id)
     WHERE expires_at IS NOT NULL AND status IN ('active', 'pending_confirmation');
+CREATE INDEX memories_active ON memories (tenant, created_at, id)
+    WHERE status = 'active';
 CREATE INDEX memories_pending ON memories (tenant, created_at, id)
     WHERE status = 'pending_confirmation';
 
@@ -125,7 +127,7 @@ CREATE TRIGGER memory_history_replaces_nothing BEFORE INSERT ON memory_history
 WHEN EXISTS (
     SELECT 1 FROM memory_history AS h
     WHERE h.tenant = NEW.tenant AND h.id = NEW.id AND h.system_from = NEW.system_from
-)
+) OR EXISTS (SELECT 1 FROM memory_history AS h WHERE h.rowid = NEW.rowid)
 BEGIN
     SELECT RAISE(ABORT, 'memory_history is append-only');
 END;
@@ -137,7 +139,7 @@ CREATE TABLE memory_segments (
     kind TEXT NOT NULL,
     scope TEXT NOT NULL,
     key TEXT NOT NULL,
-    lane TEXT NOT NULL, -- the memory's id where the key holds many values
+    lane TEXT NOT NULL CHECK (lane IN ('', memory_id)), -- the id where the key holds many values
     valid_from TEXT NOT NULL,
     valid_to TEXT CHECK (valid_to > valid_from),
     asserted_from TEXT NOT NULL,
@@ -194,6 +196,7 @@ END;
 -- "INSERT OR REPLACE" deletes without firing the trigger above.
 CREATE TRIGGER audit_log_replaces_nothing BEFORE INSERT ON audit_log
 WHEN EXISTS (SELECT 1 FROM audit_log AS a WHERE a.tenant = NEW.tenant AND a.seq = NEW.seq)
+    OR EXISTS (SELECT 1 FROM audit_log AS a WHERE a.rowid = NEW.rowid)
 BEGIN
     SELECT RAISE(ABORT, 'audit_log is append-only');
 END;

@@ -1,0 +1,1 @@
+"""What time costs: reads at past points, and chains that grow."""
