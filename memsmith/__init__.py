@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memsmith.ledger.verify import Verdict, Verification
     from memsmith.lifecycle import Action
     from memsmith.metrics import PrometheusMetrics
+    from memsmith.policy.keys import KeyedBy
     from memsmith.protocols import (
         StorageBackend,
         TransitionHandler,
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
         ValidatorFn,
         ValidatorSpec,
     )
+    from memsmith.store.asof import AsOf
     from memsmith.store.propose import Reinforcement
     from memsmith.store.store import MemoryStore
     from memsmith.types import (
         Accepted,
         AuditEntry,
+        Difference,
+        Interval,
         Memory,
         MemoryStatus,
         Origin,
@@ -43,9 +47,13 @@ if TYPE_CHECKING:
         PendingConfirmation,
         ProposalInput,
         ProposalResult,
+        Rectangle,
         Rejected,
+        Span,
+        Swept,
         Tombstone,
         ValidationResult,
+        Version,
     )
     from memsmith.validators.confidence import ConfidenceThreshold
     from memsmith.validators.hidden_text import HiddenText
@@ -79,11 +87,15 @@ _HOMES: Final = {
         "ValidatorFn",
         "ValidatorSpec",
     ],
+    "memsmith.policy.keys": ["KeyedBy"],
+    "memsmith.store.asof": ["AsOf"],
     "memsmith.store.propose": ["Reinforcement"],
     "memsmith.store.store": ["MemoryStore"],
     "memsmith.types": [
         "Accepted",
         "AuditEntry",
+        "Difference",
+        "Interval",
         "Memory",
         "MemoryStatus",
         "Origin",
@@ -92,9 +104,13 @@ _HOMES: Final = {
         "PendingConfirmation",
         "ProposalInput",
         "ProposalResult",
+        "Rectangle",
         "Rejected",
+        "Span",
+        "Swept",
         "Tombstone",
         "ValidationResult",
+        "Version",
     ],
     "memsmith.validators.confidence": ["ConfidenceThreshold"],
     "memsmith.validators.hidden_text": ["HiddenText"],
@@ -110,12 +126,16 @@ _WHERE: Final = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Accepted",
     "Action",
+    "AsOf",
     "AuditEntry",
     "ConfidenceMonotonicityError",
     "ConfidenceThreshold",
+    "Difference",
     "HiddenText",
     "InstructionLike",
+    "Interval",
     "InvalidTransitionError",
+    "KeyedBy",
     "MaxSize",
     "Memory",
     "MemoryBackend",
@@ -130,13 +150,16 @@ __all__ = [
     "PrometheusMetrics",
     "ProposalInput",
     "ProposalResult",
+    "Rectangle",
     "Reinforcement",
     "Rejected",
     "SQLiteBackend",
     "SchemaCheck",
     "SecretScan",
     "SourceTrust",
+    "Span",
     "StorageBackend",
+    "Swept",
     "TTLPolicy",
     "TTLRule",
     "Tombstone",
@@ -149,6 +172,7 @@ __all__ = [
     "ValidatorSpec",
     "Verdict",
     "Verification",
+    "Version",
     "__version__",
 ]
 

@@ -88,7 +88,7 @@ class Wants:
         self.outcomes |= other.outcomes
         self.dependants |= other.dependants
         self.due = max(self.due, other.due)
-        self.handed_over = self.handed_over or other.handed_over
+        self.handed_over = other.handed_over or self.handed_over
         return self
 
     def __isub__(self, seen: Wants) -> Wants:

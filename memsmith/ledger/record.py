@@ -29,7 +29,7 @@ TOMBSTONE_COLUMNS: Final = (
 )  # fmt: skip
 
 _MEMORY_TIMES: Final = frozenset(
-    {"created_at", "updated_at", "valid_from", "valid_to", "expires_at", "retracted_at"}
+    {"created_at", "updated_at", "valid_from", "valid_to", "expires_at", "retracted_at", "system_from"}
 )
 _EMPTY_LIST: Final = "[]"
 _EMPTY_MAP: Final = "{}"

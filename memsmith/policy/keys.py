@@ -39,10 +39,11 @@ class KeyedBy:
         parts: list[str] = []
         for name in self.fields:
             value = cast(dict[str, Any], content).get(name)
-            if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+            folded = str(normalise(value))
+            if isinstance(value, bool) or not isinstance(value, str | int) or not folded:
                 return None
             # A slash inside a value must not make two subjects one.
-            parts.append(str(normalise(value)).replace("%", "%25").replace("/", "%2F"))
+            parts.append(folded.replace("%", "%25").replace("/", "%2F"))
         return "/".join(parts)
 
 

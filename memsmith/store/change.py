@@ -30,7 +30,7 @@ from memsmith.lifecycle import Action, check, next_status
 from memsmith.state import State
 from memsmith.store.prepare import Digester, Prepared
 from memsmith.store.propose import Reach, Rules, blocking, count_refusal, duplicate_of, plant, reach_of
-from memsmith.store.supersede import apply, arrange, joining, restate, settle
+from memsmith.store.supersede import apply, arrange, expired_first, joining, restate, settle
 from memsmith.temporal import covers, is_superseded, joined, subtract_all, until
 from memsmith.types import DEFAULT_ACTOR, LIVE, Interval, Memory, MemoryStatus, Origin, Tombstone
 from memsmith.wants import Tail, Wants
@@ -111,13 +111,14 @@ def reject(memory_id: str, actor: str, reason: str | None, also: bool, rules: Ru
         status = next_status(memory_id, memory.status, Action.REJECT)
         payload = _reasoned(reason)
         stone = plant(state, memory, rules.secret_id, reason, actor, payload)
-        others = _same_value(state, memory, stone)
-        if others and not also:
-            raise TombstoneConflictError(memory_id, [m.id for m in others])
         gone = _gone(state, status, reason)
         _leave(state, memory, Action.REJECT, gone, payload, actor)
-        for other in others:
-            _leave(state, state.memory(other.id), Action.REJECT, gone, _reasoned(reason), actor)
+        while others := _same_value(state, memory, stone):
+            # Also what holds again on the chain now that this is out, if it says the same.
+            if not also:
+                raise TombstoneConflictError(memory_id, [m.id for m in others])
+            for other in others:
+                _leave(state, state.memory(other.id), Action.REJECT, gone, _reasoned(reason), actor)
         return state.memory(memory_id)
 
     return decide
@@ -248,7 +249,9 @@ def revise(
             raise ValidationError(item.errors, memory_id)
         if item.errors:
             raise ReviewRequiredError(memory_id, item.errors)
-        other = duplicate_of(state, revised, asserted_from=False, dedup=rules.dedup, besides=memory_id)
+        # What was true then may be corrected to what is true now: it has its own time.
+        past = memory.status is S.SUPERSEDED
+        other = duplicate_of(state, revised, asserted_from=past, dedup=rules.dedup, besides=memory_id)
         if other is not None:
             raise DuplicateError(memory_id, other.id)
         changed = state.change(memory, Action.REVISE, changes, _reasoned(reason), actor=actor)
@@ -319,13 +322,14 @@ def release(memory_id: str, actor: str, reason: str | None, digester: Digester) 
         if memory.status is not S.QUARANTINED or memory.held_status is None:
             raise InvalidTransitionError(memory_id, memory.status, S.ACTIVE)
         status = memory.held_status
-        if status in LIVE:
-            _refuse_if_blocked(state, memory, digester)
         returning = memory.evolve({"status": status})
         change = None if returning.slot is None else arrange(state, returning.slot, None, returning)
         if status in {S.ACTIVE, S.SUPERSEDED} and change is not None:
             held = change.held_by(memory_id)
-            status = S.SUPERSEDED if is_superseded(returning, held, state.now) else S.ACTIVE
+            gone = is_superseded(returning, held, state.now) and not expired_first(returning, held, state.now)
+            status = S.SUPERSEDED if gone else S.ACTIVE
+        if status in LIVE:
+            _refuse_if_blocked(state, memory, digester)
         if status in LIVE and memory.expires_at is not None and memory.expires_at <= state.now:
             status = S.EXPIRED
         changes = {"status": status, "held_status": None}

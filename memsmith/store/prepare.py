@@ -237,15 +237,23 @@ def require_interval(valid_from: datetime, valid_to: datetime) -> None:
 
 def require_portion(argument: str, given: object) -> Interval:
     """Return a stretch of time from a (start, end) pair of aware datetimes; None is an open end."""
-    if not isinstance(given, tuple) or len(cast(tuple[object, ...], given)) != 2:
+    pair = cast(tuple[Any, ...], given)
+    if not isinstance(given, tuple) or len(pair) != 2:
         raise ArgumentError(argument, "a pair of times, (start, end)", given)
-    first, last = cast(tuple[Any, Any], given)
-    start = require_aware(argument, first)
-    if last is None:
-        return Interval(start, None)
-    end = require_aware(argument, last)
-    require_interval(start, end)
-    return Interval(start, end)
+    return require_stretch(pair[0], pair[1], (argument, argument))
+
+
+def require_stretch(
+    start: datetime, end: datetime | None, arguments: tuple[str, str] = ("valid_from", "valid_to")
+) -> Interval:
+    """Return a stretch of time from its ends; None is an open end."""
+    first, last = arguments
+    begin = require_aware(first, start)
+    if end is None:
+        return Interval(begin, None)
+    over = require_aware(last, end)
+    require_interval(begin, over)
+    return Interval(begin, over)
 
 
 def require_scope(scope: object) -> str:

@@ -298,14 +298,19 @@ def _duplicate_on(
     state: State, slot: Slot, memory: Memory, asserted_from: bool, besides: str | None
 ) -> Memory | None:
     """Return the member of a chain that is current or waits, and says as much as `memory` does."""
-    candidates = state.waiting_on(slot)
+    waiting = state.waiting_on(slot)
     start = memory.valid_from
     if asserted_from and start is not None:
         segments = state.segments(slot, min(start, state.now), start)
         begun = dict.fromkeys(s.memory_id for s in segments if s.rank[0] == start)
-        candidates = [m for m in [*candidates, *map(state.memory, begun)] if m.valid_from == start]
+        candidates = [m for m in [*map(state.memory, begun), *waiting] if m.valid_from == start]
     elif (current := state.current_on(slot)) is not None:
-        candidates.append(current)
+        # What waits with an older start than the current one has would land in the past: it does not
+        # say what this says about today.
+        since = current.valid_from
+        candidates = [current, *(m for m in waiting if since is None or since <= (m.valid_from or since))]
+    else:
+        candidates = waiting
     for live in candidates:
         as_long = until(memory.valid_to) <= until(live.valid_to)
         # What holds from an asserted time on may be superseded by now; said again it says nothing new.

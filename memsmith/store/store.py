@@ -25,6 +25,7 @@ from memsmith.store.prepare import (
     require_flag,
     require_portion,
     require_reason,
+    require_stretch,
 )
 from memsmith.store.propose import code_of, decide_proposal, result_of, wants_of
 from memsmith.types import (
@@ -230,7 +231,7 @@ class MemoryStore(Transfers):
         Portions that were retracted stay out. InvalidIntervalError where nothing would remain.
         """
         who = require_actor(actor)
-        asserted = require_portion("valid_from", (valid_from, valid_to))
+        asserted = require_stretch(valid_from, valid_to)
         decide = change.amend_validity(memory_id, who, require_reason(reason), expected_version, asserted)
         extra = [reason, expected_version, *_texts(asserted)]
         return await self._change("amend_validity", memory_id, decide, who, idempotency_key, *extra)
@@ -280,6 +281,8 @@ class MemoryStore(Transfers):
     def _revised_key(self, memory: Memory, content: object, given: str | Unchanged | None) -> str | None:
         if not isinstance(given, Unchanged):
             return given
+        if type(content) is not dict and callable(getattr(content, "memory_key", None)):
+            return self._keys.key_of(None, content, memory.kind, content)
         derived = memory.key == self._keys.key_of(None, memory.content, memory.kind, memory.content)
         return self._keys.key_of(None, content, memory.kind, content) if derived else memory.key
 

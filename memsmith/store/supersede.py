@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from memsmith._canonical import canonical
 from memsmith.lifecycle import Action
@@ -97,7 +98,7 @@ def restate(
     gone = is_superseded(memory, held, state.now)
     if gone == (memory.status is S.SUPERSEDED):
         return False
-    if gone and _expired_first(memory, held, state):
+    if gone and expired_first(memory, held, state.now):
         return False
     notes = {} if because_of is None else {"notes": canonical({"because_of": because_of}).decode()}
     action, status = (Action.SUPERSEDE, S.SUPERSEDED) if gone else (Action.REINSTATE, S.ACTIVE)
@@ -105,9 +106,9 @@ def restate(
     return True
 
 
-def _expired_first(memory: Memory, held: Sequence[Segment], state: State) -> bool:
+def expired_first(memory: Memory, held: Sequence[Segment], now: datetime) -> bool:
     """Tell whether a member's time ran out before others took over; then it is for a sweep to expire it."""
     over = memory.expires_at
-    if over is None or over > state.now:
+    if over is None or over > now:
         return False
     return any(until(segment.end) >= over for segment in held)

@@ -30,7 +30,7 @@ class Exit(IntEnum):
 
 MEANINGS: Final = {
     Exit.OK: "it was done",
-    Exit.NO: "the answer is no: a proposal was refused, a ledger failed, a replay differs",
+    Exit.NO: "the answer is no: a proposal was refused, a ledger failed, a replay differs, nothing holds",
     Exit.USAGE: "the command line is wrong",
     Exit.BAD_INPUT: "an argument can't be accepted",
     Exit.NOT_FOUND: "no such memory, or tombstone",

@@ -10,7 +10,9 @@ on its key begins.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 PENDING, ACTIVE, SUPERSEDED, REJECTED, RETRACTED, EXPIRED, QUARANTINED = (
@@ -136,12 +138,16 @@ class Model:
         """Never true: gone, and the value is blocked."""
         entry = self._allowed("reject", n)
         block = Block(normal(entry.value or ""), entry.scope, entry.key)
-        same = [e for e in self._others(entry) if e.status in LIVE and normal(e.value or "") == block.value]
-        others = [e for e in same if block.reach(e.scope, e.key) == "blocks"]
-        self._refuse("TombstoneConflictError", bool(others) and not also)
+        saved = deepcopy(self)
         self.blocks.append(block)
-        for gone in [entry, *others]:
-            self._change(gone, status=RETRACTED, held=None)
+        self._change(entry, status=RETRACTED, held=None)
+        # What held before it on its key may hold again now, and say the same.
+        while others := self._blocked_by(block):
+            if not also:
+                self.__dict__.update(saved.__dict__)
+                raise Refused("TombstoneConflictError")
+            for other in others:
+                self._change(other, status=RETRACTED, held=None)
 
     def retract(self, n: int, cascade: bool) -> None:
         """Does not hold (any more)."""
@@ -180,11 +186,11 @@ class Model:
         """Back to what its chain and the clock now give, unless blocked."""
         entry = self._allowed("release", n)
         status = entry.held
+        if status in {ACTIVE, SUPERSEDED}:
+            successor = next((e for e in self._chain(entry) if e.rank > entry.rank), None)
+            status = SUPERSEDED if self._taken_over(entry, successor) else ACTIVE
         if status in LIVE:
             self._refuse_blocked(entry.value, entry)
-        if status in {ACTIVE, SUPERSEDED}:
-            followed = any(member.rank > entry.rank for member in self._chain(entry))
-            status = SUPERSEDED if followed else ACTIVE
         if status in LIVE and self._over(entry):
             status = EXPIRED
         self._change(entry, status=status, held=None)
@@ -199,6 +205,18 @@ class Model:
         for entry in due:
             self._change(entry, status=EXPIRED)
         return len(due)
+
+    def holding(self) -> list[int]:
+        """Return what holds now, in order: of each key at most one."""
+
+        def holds(e: Entry) -> bool:
+            return e.status == ACTIVE and not self._over(e) and (e.key is None or self._chain(e)[-1] is e)
+
+        return [n for n, entry in enumerate(self.entries) if holds(entry)]
+
+    def number(self, entry: Entry | None) -> int | None:
+        """Return an entry's number."""
+        return next((n for n, other in enumerate(self.entries) if other is entry), None)
 
     # -- inside ---------------------------------------------------------------------------------
 
@@ -219,6 +237,10 @@ class Model:
     def _standing(self, value: str) -> list[Block]:
         return [b for b in self.blocks if b.value == normal(value) and not b.lifted]
 
+    def _blocked_by(self, block: Block) -> list[Entry]:
+        same = [e for e in self.entries if e.status in LIVE and normal(e.value or "") == block.value]
+        return [e for e in same if block.reach(e.scope, e.key) == "blocks"]
+
     def _others(self, entry: Entry) -> list[Entry]:
         return [e for e in self.entries if e is not entry]
 
@@ -228,16 +250,22 @@ class Model:
     def _twin(self, entry: Entry, value: str | None = None) -> int | None:
         """Return who says the same already.
 
-        On its key, who waits or holds now; without a key, any in its session and scope.
+        On its key, who holds now, or waits to hold from a later start; of one whose time went by, only
+        who began with it. Without a key, any in its session and scope.
         """
         same = [e for e in self._others(entry) if (e.scope, e.key) == (entry.scope, entry.key)]
         if entry.key is None:
             found = [e for e in same if e.status in LIVE and e.session == entry.session]
+        elif entry.status == SUPERSEDED:
+            begun = [e for e in self._chain(entry) if e.begin == entry.begin][-1:]
+            found = [e for e in begun if e is not entry and e.status != EXPIRED]
+            found += [e for e in same if e.status == PENDING and e.begin == entry.begin]
         else:
-            found = [e for e in same if e.status == PENDING]
-            found += [e for e in self._chain(entry)[-1:] if e is not entry and e.status == ACTIVE]
-        found = [e for e in found if e.value == (value or entry.value) and not self._over(e)]
-        return next((n for e in found for n, other in enumerate(self.entries) if other is e), None)
+            last = self._chain(entry)[-1:]
+            found = [e for e in last if e is not entry and e.status == ACTIVE]
+            found += [e for e in same if e.status == PENDING and all(e.begin >= c.begin for c in last)]
+        says = value or entry.value
+        return self.number(next((e for e in found if e.value == says and not self._over(e)), None))
 
     def _endorse(self, live: Entry, again: Entry) -> None:
         if again.origin > live.origin:
@@ -273,13 +301,15 @@ class Model:
         """Return whom a new assertion takes over from."""
         return next((e for e in reversed(self._chain(entry)) if e.begin <= entry.begin), None)
 
+    def _taken_over(self, member: Entry, successor: Entry | None) -> bool:
+        # Whose time ran out before is for a sweep to expire.
+        return successor is not None and (member.expires is None or successor.begin < member.expires)
+
     def _settle(self, entry: Entry) -> None:
         """Let statuses follow from the chain: the last is ACTIVE, the others SUPERSEDED."""
         chain = self._chain(entry)
-        for member, successor in zip(chain, [*chain[1:], None], strict=True):
-            # Whose time ran out before it was taken over is for a sweep to expire.
-            in_time = successor and (member.expires is None or successor.begin < member.expires)
-            if member.status == ACTIVE and in_time:
+        for member, successor in zip_longest(chain, chain[1:]):
+            if member.status == ACTIVE and self._taken_over(member, successor):
                 self._change(member, status=SUPERSEDED)
             elif member.status == SUPERSEDED and successor is None:
                 self._change(member, status=ACTIVE)

@@ -22,6 +22,7 @@ from memsmith.store.store import MemoryStore
 from memsmith.testing.clock import START, ManualClock
 from memsmith.testing.model import OWNER, Entry, Model, Refused
 from memsmith.types import (
+    DEFAULT_TENANT,
     Accepted,
     Memory,
     Origin,
@@ -37,6 +38,7 @@ T = TypeVar("T")
 
 TTL, STEP = 60, 45
 """In seconds: no multiple of STEP is ever the end of a lifetime, which begins within microseconds of one."""
+SECOND = 1_000_000
 
 Command = tuple[str, dict[str, Any]]
 
@@ -78,7 +80,7 @@ _commands = st.one_of(
     st.tuples(st.just("quarantine"), st.fixed_dictionaries({"n": _number})),
     st.tuples(st.just("release"), st.fixed_dictionaries({"n": _number})),
     st.tuples(st.just("lift"), st.fixed_dictionaries({"n": _number})),
-    st.tuples(st.just("expire"), st.just({})),
+    st.tuples(st.sampled_from(["expire", "sweep"]), st.just({})),
 )
 
 
@@ -100,6 +102,7 @@ class Driver:
 
     def __init__(self, backend: StorageBackend) -> None:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.backend = backend
         self.clock = ManualClock()
         self.ids: list[str] = []
         self.stones: list[str] = []
@@ -129,6 +132,9 @@ class Driver:
             return self._told((await self.store.propose_many([item], given["session"]))[0])
         if name == "expire":
             return await self.store.expire_batch()
+        if name == "sweep":
+            swept = await self.store.sweep()
+            return swept.expired, swept.superseded
         n = given.pop("n")
         if name == "lift":
             return None if not self.stones else bool(await self.store.lift_tombstone(_nth(self.stones, n)))
@@ -187,14 +193,19 @@ class Driver:
         """Return all rows, ids replaced by the order in which they first appear."""
         numbers: dict[str, str] = {}
 
-        def plain(rows: list[Any]) -> list[Any]:
-            fields: list[dict[str, Any]] = [row.__dict__ for row in rows]
-            texts = [repr(sorted((k, v) for k, v in row.items() if k not in _OWN)) for row in fields]
+        def named(texts: list[str]) -> list[str]:
             return [_ID.sub(lambda m: numbers.setdefault(m[0], f"#{len(numbers)}"), text) for text in texts]
+
+        def plain(rows: list[Any]) -> list[str]:
+            fields: list[dict[str, Any]] = [row.__dict__ for row in rows]
+            return named([repr(sorted((k, v) for k, v in row.items() if k not in _OWN)) for row in fields])
 
         audit = plain(await self.store.audit(limit=10_000))
         memories = plain(await self.store.list(kind=None, limit=10_000))
-        return memories, audit, plain(await self.store.tombstones(lifted=True, limit=10_000))
+        versions = named([repr(v) for v in await self.backend.versions(DEFAULT_TENANT, self.ids)])
+        segments = named([repr(b) for b in await self.backend.segments(DEFAULT_TENANT, self.ids)])
+        stones = plain(await self.store.tombstones(lifted=True, limit=10_000))
+        return memories, audit, versions, segments, stones
 
 
 _ID = re.compile(r"\b[0-9a-f]{32}\b")
@@ -252,10 +263,11 @@ class ModelMachine(_Machine):
     def time_passes(self) -> None:
         """Let some lifetimes run out."""
         self.driver.clock.advance(timedelta(seconds=STEP))
-        self.model.now += STEP
+        self.model.now += STEP * SECOND
 
     def answers(self, name: str, *arguments: Any) -> None:
         """Compare the store's answer with the model's."""
+        self.model.now += 1
         expected = getattr(self, f"_expect_{name}")(*arguments)
         found = self.driver.run(getattr(self.driver, name)(*arguments))
         assert found == expected, f"{name}{arguments}: the model says {expected}, the store {found}"
@@ -268,6 +280,8 @@ class ModelMachine(_Machine):
                 return model.propose(self._entry(arguments), arguments["dedup"])
             if name == "expire":
                 return model.expire()
+            if name == "sweep":
+                return model.expire(), 0  # what is taken over here is superseded at once
             n = arguments.pop("n")
             if name == "lift":
                 if model.blocks:
@@ -289,7 +303,7 @@ class ModelMachine(_Machine):
         return Entry(
             given["value"], given["session"], given["scope"], given["key"], given["confidence"],
             given["origin"], given["actor"], [n % known for n in given["parents"]] if known else [],
-            model.now + TTL if given["lives"] else None,
+            model.now + TTL * SECOND if given["lives"] else None,
         )  # fmt: skip
 
     def _expect_batch(self, items: list[dict[str, Any]]) -> list[Any]:
@@ -317,7 +331,11 @@ class ModelMachine(_Machine):
             assert (m.status, m.version, m.content, m.confidence, m.origin.rank, m.held_status) == (
                 entry.status, entry.version, entry.value, entry.confidence, entry.origin, entry.held,
             )  # fmt: skip
+            displaced = model.number(entry.displaces)
+            assert m.displaces == (() if displaced is None else (self.driver.ids[displaced],))
             assert await store.get(ident) == m
+        held = await store.as_of(valid_at=self.driver.clock() + timedelta(seconds=1)).list(limit=10_000)
+        assert [m.id for m in held] == [self.driver.ids[n] for n in model.holding()]
         stones = await store.tombstones(lifted=True, limit=10_000)
         assert [(t.refused, t.lifted_at is not None) for t in stones] == [
             (block.refused, block.lifted) for block in model.blocks

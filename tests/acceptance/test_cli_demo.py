@@ -32,7 +32,8 @@ def test_the_demo_shows_every_outcome_and_takes_seconds(cli: Cli) -> None:
         "ACTIVE", "HELD", "REFUSED", "is below the", "expected a value", "holds a secret",
         "nothing of it was stored", "instruction to the model", "RIGHT-TO-LEFT OVERRIDE",
         "setup-\\u202egpj.sh",
-        "Duplicate content", "tombstoned", "1 expired", "SELF_CONSISTENT", "append-only", "1: changed",
+        "Duplicate content", "tombstoned", "1 expired", "believed from", "SELF_CONSISTENT", "append-only",
+        "1: changed",
         "the payload first written", "memsmith pending -s memsmith-demo.db",
     ):  # fmt: skip
         assert part in shown, part
@@ -52,6 +53,15 @@ def test_what_the_demo_says_is_so(cli: Cli) -> None:
     back = found["The rejected value comes back"]
     assert back["result"]["code"] == "tombstoned"
     assert back["result"]["tombstone_id"] == back["tombstone"]["id"]
+    late = found["A fact changes, and one arrives late"]
+    assert {who: late[who]["status"] for who in ("Noor", "Idris", "Mei")} == {
+        "Noor": "superseded", "Idris": "active", "Mei": "superseded",
+    }  # fmt: skip
+    assert [(asked["before"], asked["now"]) for asked in late["asked"]] == [
+        ("Noor", "Mei"),
+        ("Idris", "Idris"),
+    ]
+    assert [span["memory"]["content"]["value"] for span in late["timeline"]] == ["Noor", "Mei", "Idris"]
     assert found["Two hours pass"]["expired"]["count"] == 1
     assert found["Is the record whole?"]["replay"]["identical"] is True
     edited = found["Somebody edits the file by hand"]
@@ -68,8 +78,8 @@ def test_the_file_it_leaves_is_sound_and_holds_no_secret_and_no_future(cli: Cli)
     newest = cli.json("audit", "-n", "1")["items"][0]["timestamp"]
     assert datetime.fromisoformat(newest) <= datetime.now(UTC)
     statuses = sorted(m["status"] for m in cli.json("list")["items"])
-    assert statuses == ["active"] * 3 + ["expired"] + ["pending_confirmation"] * 2 + [
-        "rejected", "rejected", "rejected", "retracted",
+    assert statuses == ["active"] * 4 + ["expired"] + ["pending_confirmation"] * 2 + [
+        "rejected", "rejected", "rejected", "retracted", "superseded", "superseded",
     ]  # fmt: skip
 
 
@@ -81,7 +91,7 @@ def test_the_commands_it_ends_with_run(cli: Cli) -> None:
 def test_a_second_demo_replaces_the_first(cli: Cli) -> None:
     cli("demo")
     cli("demo")
-    assert len(cli.json("list")["items"]) == 10
+    assert len(cli.json("list")["items"]) == 13
 
 
 def test_a_store_that_is_not_a_demos_own_is_left_alone(cli: Cli) -> None:
@@ -126,4 +136,4 @@ def test_without_the_extra_the_secret_is_left_out_and_said_so(
     assert "left out: a secret" in shown
     assert "memsmith[secrets]" in shown
     assert "staging" not in shown
-    assert len(cli.json("list")["items"]) == 9
+    assert len(cli.json("list")["items"]) == 12

@@ -24,7 +24,8 @@ PAGE: Final = ROOT / "docs" / "reference" / "cli.md"
 READS: Final = (
     ["list"], ["show", "x"], ["pending"], ["audit"], ["audit", "x"], ["tombstones"], ["verify"],
     ["verify", "--deep"], ["replay"], ["export"], ["secret"], ["confirm", "x"], ["reject", "x"],
-    ["retract", "x"], ["lift", "x"], ["upgrade"],
+    ["retract", "x"], ["lift", "x"], ["upgrade"], ["count"], ["sweep"], ["timeline", "x"], ["history", "x"],
+    ["diff", "2026-01-01T00:00:00Z"], ["amend", "x", "--open"],
 )  # fmt: skip
 
 

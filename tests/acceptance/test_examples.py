@@ -18,7 +18,13 @@ CLAIMS = {
         "tombstoned",
         "ACTIVE in the end: Lisbon, nuts",
     ],
+    "as_of.py": ["known on 15    50        50", "known on 25    40        50", "validity_amended"],
     "human_review.py": ["what waits:", "not what you saw", "proposed again: Blocked", "lifted:"],
+    "late_arriving_fact.py": [
+        "Porto, from 01 Mar: SUPERSEDED",
+        "01 Mar to 01 May      Porto",
+        "today: Berlin",
+    ],
     "quickstart.py": ["accepted ", "pending ", "rejected ", "SELF_CONSISTENT"],
     "sync_external_index.py": ["equal to the ACTIVE set", "when it commits", "rebuilt from nothing"],
 }

@@ -13,6 +13,7 @@ from memsmith import (
     Memory,
     MemoryStatus,
     MemoryStore,
+    PendingConfirmation,
     Rejected,
     ValidationError,
     ValidationResult,
@@ -67,7 +68,9 @@ async def test_a_revision_keeps_everything_but_the_content(store: MemoryStore) -
     revised = await store.revise(memory.id, {"city": "Oslo"}, "moved", actor="bob")
     assert revised.content == {"city": "Oslo"}
     changed = {n for n, v in vars(revised).items() if v != getattr(memory, n)}
-    assert changed == {"content", "content_hash", "value_digest", "updated_at", "version", "seq"}
+    assert changed == {
+        "content", "content_hash", "value_digest", "updated_at", "version", "seq", "system_from",
+    }  # fmt: skip
     (entry, _) = await store.audit(memory.id)
     assert (entry.actor, entry.metadata["reason"]) == ("bob", "moved")
 
@@ -106,12 +109,21 @@ async def test_a_value_a_validator_blocks_for_good_stays_blocked_when_it_comes_b
 
 async def test_a_revision_leaves_no_two_live_memories_of_one_value_on_one_key(store: MemoryStore) -> None:
     rome = await store.propose({"city": "Rome"}, "s", 0.9, key="alice/city")
-    paris = await store.propose({"city": "Paris"}, "s", 0.9, key="alice/city")
+    paris = await store.propose({"city": "Paris"}, "s", 0.9, key="alice/city", origin="tool")
+    assert isinstance(paris, PendingConfirmation)
 
-    with pytest.raises(DuplicateError) as caught:
-        await store.revise(paris.memory_id, {"city": "Rome"})
+    for one, other, city in ((paris, rome, "Rome"), (rome, paris, "Paris")):
+        with pytest.raises(DuplicateError) as caught:
+            await store.revise(one.memory_id, {"city": city})
+        assert caught.value.other_id == other.memory_id
 
-    assert caught.value.other_id == rome.memory_id
+
+async def test_a_superseded_fact_can_be_revised_and_stays_superseded(store: MemoryStore) -> None:
+    rome = await store.propose({"city": "Rom"}, "s", 0.9, key="alice/city")
+    await store.propose({"city": "Paris"}, "s", 0.9, key="alice/city")
+    revised = await store.revise(rome.memory_id, {"city": "Rome"})
+    assert (revised.content, revised.status) == ({"city": "Rome"}, S.SUPERSEDED)
+    assert [span.memory.content["city"] for span in await store.timeline("alice/city")] == ["Rome", "Paris"]
 
 
 async def test_a_refused_move_that_changes_no_status_says_what_can_not_be_done(store: MemoryStore) -> None:

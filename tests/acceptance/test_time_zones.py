@@ -16,7 +16,6 @@ import time
 from memsmith import MemoryBackend, SQLiteBackend
 from memsmith.testing.conformance import BackendConformance  # so that asserts say what they compared
 from memsmith.testing.conformance.as_of import PastReads
-from memsmith.testing.conformance.chaining import Chaining
 from memsmith.testing.conformance.timing import Timing
 
 
@@ -25,12 +24,12 @@ def test_the_local_time_is_that_of_the_zone():
     assert time.localtime(0).tm_gmtoff == int(os.environ["OFFSET"]), f"no time zone {os.environ['TZ']} here"
 
 
-class TestMemory(Timing, Chaining, PastReads):
+class TestMemory(Timing, PastReads):
     def make_backend(self, tmp_path):
         return MemoryBackend()
 
 
-class TestSQLite(Timing, Chaining, PastReads):
+class TestSQLite(Timing, PastReads):
     def make_backend(self, tmp_path):
         return SQLiteBackend(":memory:")
 """
@@ -45,7 +44,7 @@ async def test_both_axes_of_time_are_the_same_wherever_the_program_runs(
     suite = tmp_path / "test_suite.py"
     suite.write_text(SUITE)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(suite),
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite),
         cwd=tmp_path, env={**os.environ, "TZ": zone, "OFFSET": str(offset)},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip

@@ -132,9 +132,10 @@ async def test_every_argument_of_a_proposal_is_on_the_memory(store: MemoryStore)
         "metadata": {"a": [1]}, "actor": "ann",
     }  # fmt: skip
     alone = await store.propose("Rome", "s", 0.8, **given)
-    (batched,) = await store.propose_many([ProposalInput("Oslo", 0.8, **given)], "s")
-    for result in (alone, batched):
-        assert {name: getattr(result.memory, name) for name in given} == given
+    given_to_another = given | {"key": "user:bob/city"}
+    (batched,) = await store.propose_many([ProposalInput("Oslo", 0.8, **given_to_another)], "s")
+    for result, fields in ((alone, given), (batched, given_to_another)):
+        assert {name: getattr(result.memory, name) for name in fields} == fields
         assert result.memory == await store.get(result.memory_id)
 
 

@@ -159,7 +159,7 @@ def spo(subject: str, predicate: str, thing: str) -> dict[str, str]:
 
 async def values_now(store: MemoryStore) -> list[Any]:
     found = await store.as_of().list(order_by="created_at")
-    return [m.content["object"] if isinstance(m.content, dict) else m.content for m in found]
+    return [m.content if isinstance(m.content, str) else m.content["object"] for m in found]
 
 
 async def test_a_fact_of_a_derived_key_supersedes_the_one_before(

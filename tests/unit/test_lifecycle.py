@@ -43,6 +43,7 @@ NOTES: dict[Action, set[MemoryStatus]] = {
     Action.REVISE: {P, A, U},
     Action.UPDATE_CONFIDENCE: {P, A, U},
     Action.AMEND_VALIDITY: {P, A, U},
+    Action.RETRACT_DURING: {P, A, U, Q},
     Action.EXTEND: {P, A},
     Action.ENDORSE: {P, A},
     Action.REINFORCE: {P, A},

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ import pytest
 import memsmith
 from memsmith import ConfidenceThreshold, MemoryStore, ProposalInput, SQLiteBackend
 from memsmith.backends.sqlite.opening import migrate
-from memsmith.backends.sqlite.reading import SQL, compose
+from memsmith.backends.sqlite.reading import SQL, Statement, compose, compose_count
 from memsmith.protocols import FILTER_COLUMNS, ORDERS, MemoryQuery
-from memsmith.types import MemoryStatus
+from memsmith.types import MemoryStatus, Point
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +36,41 @@ def plan(connection: sqlite3.Connection, statement: str) -> list[str]:
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
 
 
+def plans(connection: sqlite3.Connection, statements: list[Statement]) -> list[list[str]]:
+    return [
+        [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+        for sql, values in statements
+    ]
+
+
+MEANT = ("wanted", "taken", "tail", "marked", "numbered", "(subquery")
+"""What is meant to be read whole: lists of what is wanted, and what was found so far."""
+
+
 def scans(steps: list[str]) -> list[str]:
-    """Return the steps that read a whole table; the list of what is wanted is meant to be."""
-    return [step for step in steps if step.startswith("SCAN") and not step.startswith("SCAN wanted")]
+    """Return the steps that read a whole table."""
+    whole = [step.removeprefix("SCAN ") for step in steps if step.startswith("SCAN ")]
+    return [step for step in whole if not step.startswith(MEANT)]
 
 
+CHAIN = "tenant=? AND key=? AND scope=? AND kind=?"
+PLACE = "tenant=? AND memory_id=? AND valid_from=? AND system_from=?"
 HOT = {
     "head": "sqlite_autoindex_heads_1 (tenant=?)",
     "memory": "sqlite_autoindex_memories_1 (tenant=? AND id=?)",
     "memories_by_id": "sqlite_autoindex_memories_1 (tenant=? AND id=?)",
     "memories_by_value": "memories_value (tenant=? AND value_digest=?)",
-    "memories_by_slot": "memories_slot (tenant=? AND key=? AND scope=? AND kind=?)",
+    "memories_by_slot": f"memories_slot ({CHAIN} AND status=?)",
+    "memories_beneath": f"memories_slot ({CHAIN} AND status=? AND valid_from<?)",
+    "memories_handed_over": "memories_holding (tenant=? AND id>?)",
+    "chain_segments": f"segments_current ({CHAIN} AND lane=? AND valid_from>?)",
+    "chain_segments_joined": f"segments_current ({CHAIN} AND lane=? AND valid_from>?)",
+    "close_segment": f"PRIMARY KEY ({PLACE})",
+    "drop_segment": f"PRIMARY KEY ({PLACE})",
+    "segments": "PRIMARY KEY (tenant=? AND memory_id=?)",
+    "members": f"segments_key ({CHAIN})",
+    "versions": "sqlite_autoindex_memory_history_1 (tenant=? AND id=?)",
+    "row_time": "sqlite_autoindex_audit_log_1 (tenant=? AND seq=?)",
     "memories_due": "memories_due (tenant=? AND expires_at>? AND expires_at<?)",
     "update_memory": "sqlite_autoindex_memories_1 (tenant=? AND id=?)",
     "dependants": "PRIMARY KEY (tenant=? AND parent=?)",
@@ -71,6 +96,30 @@ def test_a_page_comes_in_the_order_of_its_index_without_sorting(empty: sqlite3.C
     assert not [step for step in plan(empty, SQL[name]) if "TEMP B-TREE" in step]
 
 
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        # Where the chain's part begins, and what lies over all of an interval, are one step into an index.
+        (
+            "chain_segments",
+            f"SEARCH first USING INDEX segments_current ({CHAIN} AND lane=? AND valid_from<?)",
+        ),
+        (
+            "memories_beneath",
+            f"SEARCH base USING INDEX memories_slot ({CHAIN} AND status=? AND valid_from<?)",
+        ),
+        ("memories_handed_over", "SEARCH s USING PRIMARY KEY (tenant=? AND memory_id=?)"),
+        ("members", f"SEARCH memories USING INDEX memories_slot ({CHAIN})"),
+        ("versions", "SEARCH m USING INDEX sqlite_autoindex_memories_1 (tenant=? AND id=?)"),
+        ("versions", "SEARCH a USING INDEX sqlite_autoindex_audit_log_1 (tenant=? AND seq=?)"),
+    ],
+)
+def test_the_inner_parts_of_a_hot_query_go_by_an_index_too(
+    empty: sqlite3.Connection, name: str, index: str
+) -> None:
+    assert index in plan(empty, SQL[name])
+
+
 LISTS = [
     (MemoryQuery(), "memories_created (tenant=?)"),
     (MemoryQuery(after=("2026", "m")), "memories_created (tenant=? AND (created_at,id)>(?,?))"),
@@ -83,16 +132,62 @@ LISTS = [
 def test_a_list_page_is_read_in_index_order(
     empty: sqlite3.Connection, query: MemoryQuery, index: str
 ) -> None:
-    steps = plan(empty, compose("t", query)[0])
+    (steps,) = plans(empty, compose("t", query))
     assert any(step.endswith(index) for step in steps), steps
     assert not any("TEMP B-TREE" in step for step in steps)
+
+
+HELD = "SEARCH s USING PRIMARY KEY (tenant=? AND memory_id=? AND valid_from<?)"
+OF_THEN = (
+    "SEARCH memories USING INDEX sqlite_autoindex_memory_history_1 (tenant=? AND id=? AND system_from<?)"
+)
+NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+EARLIER = datetime(2026, 2, 1, tzinfo=UTC)
+POINTS = [Point(NOW, present=True), Point(EARLIER), Point(NOW, EARLIER), Point(EARLIER, NOW)]
+
+
+@pytest.mark.parametrize("at", POINTS)
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("after", [None, ("2026", "m")])
+def test_a_page_at_a_point_is_read_in_index_order_and_what_held_is_found_by_memory(
+    empty: sqlite3.Connection, at: Point, descending: bool, after: tuple[Any, str] | None
+) -> None:
+    halves = plans(empty, compose("t", MemoryQuery(at=at, descending=descending, after=after)))
+    assert len(halves) == (1 if at.system_at is None else 2)
+    for steps in halves:
+        assert HELD in steps
+        assert scans(steps) == []
+        assert not any("TEMP B-TREE" in step for step in steps), steps
+    assert all(OF_THEN in steps for steps in halves[1:])
+
+
+@pytest.mark.parametrize("at", POINTS)
+@pytest.mark.parametrize("columns", [{}, {"id": "m"}, {"session_id": "s"}])
+def test_a_count_at_a_point_scans_nothing(
+    empty: sqlite3.Connection, at: Point, columns: dict[str, Any]
+) -> None:
+    for steps in plans(empty, compose_count("t", MemoryQuery(at=at, columns=columns))):
+        assert HELD in steps
+        assert scans(steps) == []
+
+
+@pytest.mark.parametrize("at", POINTS)
+def test_one_memory_at_a_point_is_found_by_its_id(empty: sqlite3.Connection, at: Point) -> None:
+    now, *past = plans(empty, compose("t", MemoryQuery(at=at, columns={"id": "m"}, kind=None)))
+    assert "SEARCH memories USING INDEX sqlite_autoindex_memories_1 (tenant=? AND id=?)" in now
+    assert all(OF_THEN in steps for steps in past)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("after", [None, ("x", "m")])
+@pytest.mark.parametrize("at", [None, *POINTS])
 def test_no_list_reads_other_tenants(
-    empty: sqlite3.Connection, order: str, descending: bool, after: tuple[Any, str] | None
+    empty: sqlite3.Connection,
+    order: str,
+    descending: bool,
+    after: tuple[Any, str] | None,
+    at: Point | None,
 ) -> None:
     query = MemoryQuery(
         status=MemoryStatus.ACTIVE,
@@ -101,14 +196,15 @@ def test_no_list_reads_other_tenants(
         order_by=order,
         descending=descending,
         after=after,
+        at=at,
     )
-    steps = plan(empty, compose("t", query)[0])
-    assert scans(steps) == []
+    for steps in plans(empty, compose("t", query)):
+        assert scans(steps) == []
 
 
 def test_every_query_can_be_prepared(empty: sqlite3.Connection) -> None:
     for name, statement in SQL.items():
-        if not name.startswith("list_"):
+        if not name.startswith(("list_", "past_")):
             assert plan(empty, statement) is not None
 
 
@@ -122,9 +218,9 @@ def _sources() -> str:
 
 def _composed() -> set[str]:
     wheres = {f"list_where_{name}" for name in {*FILTER_COLUMNS, "content"}}
-    return wheres | {
-        f"list_{part}_{o}_{d}" for part in ("after", "by") for o in ORDERS for d in ("asc", "desc")
-    }
+    pages = {f"list_{part}_{o}_{d}" for part in ("after", "by") for o in ORDERS for d in ("asc", "desc")}
+    past = {f"past_{part}_created_at_{d}" for part in ("after", "by") for d in ("asc", "desc")}
+    return wheres | pages | past | {"list_past", "count_past"}
 
 
 def test_every_named_query_is_used() -> None:
@@ -172,6 +268,10 @@ def _varied(n: int) -> ProposalInput:
     )
 
 
+def _superseding(n: int) -> ProposalInput:
+    return ProposalInput({"n": n}, 0.9, key=f"user:{n % 7}/city")
+
+
 async def _statements(path: Path, item: Callable[[int], ProposalInput], size: int) -> Counter[str]:
     async with await MemoryStore.init(SQLiteBackend(path), [ConfidenceThreshold(0.5)]) as store:
         first = await store.propose("never", "s", 0.9)
@@ -182,7 +282,7 @@ async def _statements(path: Path, item: Callable[[int], ProposalInput], size: in
 
 
 @pytest.mark.usefixtures("counted")
-@pytest.mark.parametrize("item", [_plain, _varied])
+@pytest.mark.parametrize("item", [_plain, _varied, _superseding])
 async def test_a_batch_takes_as_many_statements_whatever_its_size(
     tmp_path: Path, item: Callable[[int], ProposalInput]
 ) -> None:

@@ -56,7 +56,7 @@ def fetch(connection: sqlite3.Connection, tenant: str, wants: Wants, now: dateti
         found += rows("memories_by_value", list(wants.values))
     segments: list[Believed] = []
     if wants.chains or wants.beneath:
-        segments = _fetch_chains(rows, wants, found)
+        segments = _fetch_chains(rows, wants, now, found)
     handed_over: list[Any] = []
     if wants.handed_over is not None:
         after, limit = wants.handed_over
@@ -86,13 +86,19 @@ def fetch(connection: sqlite3.Connection, tenant: str, wants: Wants, now: dateti
 
 
 def _fetch_chains(
-    rows: Callable[[str, object, int], list[Any]], wants: Wants, found: list[Any]
+    rows: Callable[[str, object, int], list[Any]], wants: Wants, now: datetime, found: list[Any]
 ) -> list[Believed]:
     """Return the segments wanted; the memories go to `found`."""
     segments: list[Believed] = []
     if wants.chains:
         asked = [[*slot, to_text(t.moment), to_text(t.above)] for slot, t in wants.chains.items()]
-        segments = [segment_of(row) for row in rows("chain_segments", asked, 2)]
+        # Joining takes longer than it spares where little is to be joined: of what begins from now on.
+        late = to_text(now)
+        for name, some in (
+            ("chain_segments", [one for one in asked if one[-1] >= late]),
+            ("chain_segments_joined", [one for one in asked if one[-1] < late]),
+        ):
+            segments += [segment_of(row) for row in rows(name, some, 2)] if some else []
         found += rows("memories_by_slot", asked, 1)
         if first := _first_two(segments):
             found += rows("memories_by_id", first, 1)
@@ -332,7 +338,8 @@ class SQLiteReads(ABC):
     async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
         values = (tenant, slot.key, slot.scope, slot.kind) * 2
         rows = await self._hop(lambda c: c.execute(SQL["members"], values).fetchall())
-        return [row[0] for row in rows]
+        # Sorted here: asked to, the database would walk all memories in order of their ids.
+        return sorted(row[0] for row in rows)
 
     async def versions(self, tenant: str, memory_ids: Sequence[str]) -> Versions:
         return await self._hop(lambda connection: versions(connection, tenant, memory_ids))

@@ -8,7 +8,7 @@ import typer
 
 from memsmith import __version__
 from memsmith.surfaces._errors import MEANINGS
-from memsmith.surfaces.cli import demo, moving, reading, writing
+from memsmith.surfaces.cli import demo, looking_back, moving, reading, writing
 
 # Shown as markup, which is safe: all of it is ours.
 _EXIT_CODES: Final = " · ".join(f"[bold]{code:d}[/] {meaning}" for code, meaning in MEANINGS.items())
@@ -48,11 +48,17 @@ app.command(rich_help_panel=_DECIDE)(reading.pending)
 app.command(rich_help_panel=_DECIDE)(writing.confirm)
 app.command(rich_help_panel=_DECIDE)(writing.reject)
 app.command(rich_help_panel=_DECIDE)(writing.retract)
+app.command(rich_help_panel=_DECIDE)(writing.amend)
 app.command("list", rich_help_panel=_LOOK)(reading.list_memories)
 app.command(rich_help_panel=_LOOK)(reading.show)
+app.command(rich_help_panel=_LOOK)(reading.count)
+app.command(rich_help_panel=_LOOK)(looking_back.timeline)
+app.command(rich_help_panel=_LOOK)(looking_back.history)
+app.command(rich_help_panel=_LOOK)(looking_back.diff)
 app.command(rich_help_panel=_LOOK)(reading.audit)
 app.command(rich_help_panel=_LOOK)(reading.tombstones)
 app.command(rich_help_panel=_DECIDE)(writing.lift)
+app.command(rich_help_panel=_KEEP)(writing.sweep)
 app.command(rich_help_panel=_KEEP)(reading.verify)
 app.command(rich_help_panel=_KEEP)(reading.replay)
 app.command("export", rich_help_panel=_KEEP)(moving.export)

@@ -40,6 +40,7 @@ def _closing(out: Out, stage: Stage, path: Path) -> None:
     commands = (
         (f"memsmith list -s {name}", "all memories"),
         (f"memsmith pending -s {name}", "two still wait for you: confirm or reject them"),
+        (f"memsmith timeline atlas/on_call -s {name}", "both axes of time, drawn"),
         (f"memsmith audit -s {name}", "the whole ledger"),
         (f"memsmith tombstones -s {name}", "what may not come back"),
         (f"memsmith verify {name} --deep", "check it yourself"),

@@ -10,7 +10,9 @@ from typing import Final
 
 from memsmith._clock import to_text
 from memsmith.temporal import until
-from memsmith.types import Interval, Memory, Rectangle, Version
+from memsmith.types import Interval, Memory, MemoryStatus, Rectangle, Version
+
+S = MemoryStatus
 
 SIGNS: Final = ascii_uppercase + ascii_lowercase + digits
 MANY: Final = "#"
@@ -69,9 +71,16 @@ def drawing_of(
 ) -> Drawing | None:
     """Return the drawing of a key's rectangles, as far as known at `system_at`; None if there is nothing.
 
+    It shows what reads answer at each point: nothing of what is quarantined by now.
+
     `versions` are those of its memories. Of more than `most` rows, or columns, the last are drawn.
     """
-    pieces = [cut for rectangle in rectangles for cut in _alive(rectangle, versions)]
+    hidden = {version.memory.id for version in versions if _out_of_sight(version)}
+    seen = [rectangle for rectangle in rectangles if rectangle.memory_id not in hidden]
+    of: dict[str, list[Version]] = {}
+    for version in versions:
+        of.setdefault(version.memory.id, []).append(version)
+    pieces = [cut for rectangle in seen for cut in _alive(rectangle, of[rectangle.memory_id])]
     if system_at is not None:
         pieces = [_known(piece, system_at) for piece in pieces if piece.system_from <= system_at]
     if not pieces:
@@ -100,26 +109,31 @@ def drawing_of(
     )
 
 
+def _out_of_sight(version: Version) -> bool:
+    """Tell whether this is how a memory is now, and reads see it at no point of time."""
+    return version.system_to is None and version.memory.status in {S.QUARANTINED, S.ERASED}
+
+
 def _moments(intervals: Iterable[tuple[datetime, datetime | None]]) -> list[datetime]:
     return sorted({moment for interval in intervals for moment in interval if moment is not None})
 
 
 def _held(ident: str, pieces: Sequence[Rectangle], row: datetime) -> list[Interval]:
-    return [
+    return sorted(
         Interval(piece.valid_from, piece.valid_to)
         for piece in pieces
         if piece.memory_id == ident and piece.system_from <= row < until(piece.system_to)
-    ]
+    )
 
 
 def _alive(rectangle: Rectangle, versions: Sequence[Version]) -> list[Rectangle]:
-    """Return a rectangle without what lies past the memory's lifetime, as believed when."""
+    """Return a rectangle without what lies past its memory's lifetime, as believed when."""
     found: list[Rectangle] = []
     for version in versions:
         start = max(rectangle.system_from, version.system_from)
         end = min(until(rectangle.system_to), until(version.system_to))
         lived = min(until(rectangle.valid_to), until(version.memory.expires_at))
-        if version.memory.id != rectangle.memory_id or start >= end or lived <= rectangle.valid_from:
+        if start >= end or lived <= rectangle.valid_from:
             continue
         piece = Rectangle(
             rectangle.memory_id, rectangle.valid_from, None if lived == until(None) else lived,
@@ -153,13 +167,11 @@ def _tracks(pieces: Sequence[Rectangle]) -> dict[str, int]:
     taken: list[list[Rectangle]] = []
     for ident in dict.fromkeys(piece.memory_id for piece in pieces):
         own = [piece for piece in pieces if piece.memory_id == ident]
-        for track, others in enumerate(taken):
-            if not any(_meet(a, b) for a in own for b in others):
-                break
-        else:
-            track, others = len(taken), []
-            taken.append(others)
-        others += own
+        free = (at for at, others in enumerate(taken) if not any(_meet(a, b) for a in own for b in others))
+        track = next(free, len(taken))
+        if track == len(taken):
+            taken.append([])
+        taken[track] += own
         tracks[ident] = track
     return tracks
 

@@ -58,7 +58,7 @@ def export(
 
     async def work(opened: MemoryStore) -> int:
         count = 0
-        with out.working("Exporting") as task, _sink(to) as write:
+        with out.working("Exporting") as task, sink(to) as write:
             async for line in opened.export():
                 if count == 0:
                     task.expect(_lines_told(line))
@@ -164,7 +164,7 @@ def secret(file: File = None, store: Store = DEFAULT_STORE, as_json: Json = Fals
 
 
 @contextmanager
-def _sink(to: str) -> Generator[Callable[[bytes], object], None, None]:
+def sink(to: str) -> Generator[Callable[[bytes], object], None, None]:
     """Give what writes bytes; a file appears under its name once it is complete."""
     if to == STDIO:
         yield sys.stdout.buffer.write

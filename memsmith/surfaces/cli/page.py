@@ -25,7 +25,8 @@ body { margin: 2rem auto; max-width: 68rem; padding: 0 1rem; background: var(--p
 h1 { font-size: 1.3rem; } p { color: var(--dim); } code { font-family: ui-monospace, monospace; }
 figure { margin: 0; overflow-x: auto; } svg { display: block; min-width: 40rem; width: 100%; height: auto; }
 table { border-collapse: collapse; width: 100%; margin-top: 1.5rem; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-top: 1px solid var(--line); }
+th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; }
+tr + tr > * { border-top: 1px solid var(--line); }
 th { color: var(--dim); font-weight: normal; } td { overflow-wrap: anywhere; }
 .swatch { display: inline-block; width: 1.6em; text-align: center; border-radius: 3px; color: #fff;
   font-weight: bold; }
@@ -87,6 +88,7 @@ def svg(drawing: Drawing, *, background: str | None = None) -> str:
         'aria-label="valid time across, system time down">',
         f"<style>{_DRAWN}</style>",
     ]
+    over: list[str] = []
     if background is not None:
         lines.append(f'<rect width="{width}" height="{height}" fill="{background}"/>')
     lines.append('<text x="8" y="16">valid time →</text><text x="8" y="34">believed from ↓</text>')
@@ -95,20 +97,20 @@ def svg(drawing: Drawing, *, background: str | None = None) -> str:
         is_now = drawing.columns[at] == drawing.now
         lines.append(f'<text x="{x + 3}" y="34">{"now" if is_now else escape(label)}</text>')
         kind = "now" if is_now else "grid"
-        lines.append(f'<line class="{kind}" x1="{x}" x2="{x}" y1="22" y2="{height - 8}"/>')
+        (over if is_now else lines).append(
+            f'<line class="{kind}" x1="{x}" x2="{x}" y1="22" y2="{height - 8}"/>'
+        )
     for at, label in enumerate(labels_of(drawing.rows)):
         y = _TOP + tall * at
         lines.append(f'<text x="8" y="{y + 23}">{escape(label)}</text>')
         lines.append(f'<line class="grid" x1="0" x2="{width}" y1="{y}" y2="{y}"/>')
     lines += [_rectangle(drawing, piece) for piece in drawing.pieces]
-    return "\n".join([*lines, "</svg>"])
+    return "\n".join([*lines, *over, "</svg>"])
 
 
 def _rectangle(drawing: Drawing, piece: Rectangle) -> str:
-    columns = [
-        at for at, start in enumerate(drawing.columns) if piece.valid_from <= start < until(piece.valid_to)
-    ]
-    rows = [at for at, start in enumerate(drawing.rows) if piece.system_from <= start < until(piece.system_to)]
+    columns = [at for at, start in enumerate(drawing.columns) if _in(start, piece.valid_from, piece.valid_to)]
+    rows = [at for at, start in enumerate(drawing.rows) if _in(start, piece.system_from, piece.system_to)]
     tall, track = _ROW * drawing.depth, drawing.tracks[piece.memory_id]
     boxes: list[str] = []
     # On a key with many values a rectangle is as many bars as it has rows.
@@ -123,6 +125,10 @@ def _rectangle(drawing: Drawing, piece: Rectangle) -> str:
             f"{drawing.signs[piece.memory_id]}</text>"
         )
     return f"<g><title>{escape(_told(drawing.memories[piece.memory_id], piece))}</title>{''.join(boxes)}</g>"
+
+
+def _in(moment: datetime, start: datetime, end: datetime | None) -> bool:
+    return start <= moment < until(end)
 
 
 def _told(memory: Memory, piece: Rectangle) -> str:

@@ -19,6 +19,7 @@ from memsmith import ConfidenceThreshold, HiddenText, InstructionLike, SchemaChe
 from memsmith._clock import utc_now
 from memsmith.errors import ArgumentError, MissingExtraError
 from memsmith.store.store import MemoryStore
+from memsmith.surfaces.cli.play_time import change_and_arrive_late
 from memsmith.surfaces.cli.render import (
     audit_table,
     content_text,
@@ -39,7 +40,7 @@ AGENT: Final = "demo-agent"
 REVIEWER: Final = "demo-reviewer"
 FIRST_SESSION: Final = "demo-monday"
 NEXT_SESSION: Final = "demo-tuesday"
-AGO: Final = timedelta(hours=2)
+AGO: Final = timedelta(hours=3)
 
 
 class ProjectFact(BaseModel):
@@ -120,7 +121,7 @@ class Index:
 
 
 class Clock:
-    """Two hours slow, until time is to pass: so that nothing in the file lies in the future."""
+    """Hours slow, until time is to pass: so that nothing in the file lies in the future."""
 
     def __init__(self) -> None:
         self.behind = AGO
@@ -128,6 +129,10 @@ class Clock:
     def __call__(self) -> datetime:
         """Return the demonstration's now."""
         return utc_now() - self.behind
+
+    def wait(self, time: timedelta) -> None:
+        """Let some of the time pass."""
+        self.behind -= time
 
 
 async def play(stage: Stage, name: str) -> Path:
@@ -147,6 +152,8 @@ async def play(stage: Stage, name: str) -> Path:
         await _decide(stage, store, said)
         await index.show_on(stage)
         await _come_back(stage, store)
+        await change_and_arrive_late(stage, store, NEXT_SESSION, AGENT, clock, clock.wait)
+        await index.show_on(stage)
         await _pass_time(stage, store, clock)
         await index.show_on(stage)
         await _look_back(stage, store, said[_key(PREFERS)])
@@ -276,9 +283,9 @@ async def _come_back(stage: Stage, store: MemoryStore) -> None:
 
 
 async def _pass_time(stage: Stage, store: MemoryStore, clock: Clock) -> None:
-    stage.scene("Two hours pass", "What had a lifetime of one hour is over.")
+    stage.scene("Two hours pass", "What had a lifetime of one hour is over. A sweep says so.")
     clock.behind = timedelta(0)
-    count = await store.expire_batch()
+    count = (await store.sweep()).expired
     for memory in await store.list(MemoryStatus.EXPIRED):
         stage.show(
             "expired", {"count": count, "memory": memory},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from memsmith.surfaces.cli.drawing import Drawing, interval_label, labels_of
 from memsmith.surfaces.cli.render import NARROW, content_text, id_text, stacked, status_text, table_of
+from memsmith.types import Memory
 
 COLOURS: Final = ("green", "cyan", "yellow", "magenta", "blue", "bright_red", "bright_green", "bright_cyan")
 GAP: Final = "·"
@@ -89,13 +90,19 @@ def colour_of(drawing: Drawing, ident: str) -> str:
     return COLOURS[list(drawing.memories).index(ident) % len(COLOURS)]
 
 
-def legend(drawing: Drawing, width: int, *, ids: bool = True) -> Table:
+def legend(
+    drawing: Drawing,
+    width: int,
+    show: Callable[[Memory], Text] = content_text,
+    *,
+    ids: bool = True,
+) -> Table:
     """Return what each sign stands for, and where it holds as believed in the last row."""
     narrow = width < NARROW
     table = table_of("", "content", "holds", "status", *(["id"] if ids and not narrow else []))
     for ident, memory in drawing.memories.items():
         holds = [Text(interval_label(interval)) for interval in drawing.holds[ident]]
-        content = content_text(memory, most=60 if narrow else 200)
+        content = show(memory)
         table.add_row(
             Text(drawing.signs[ident], f"bold {colour_of(drawing, ident)}"),
             stacked(content, id_text(ident)) if ids and narrow else content,

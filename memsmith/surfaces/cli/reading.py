@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: list, show, pending, audit, tombstones, verify, replay."""
+"""Commands that look and change nothing: list, show, count, pending, audit, tombstones, verify, replay."""
 
 from __future__ import annotations
 
@@ -36,44 +36,57 @@ from memsmith.surfaces.cli.shared import (
     Json,
     Limit,
     Store,
+    SystemAt,
+    ValidAt,
     answering,
+    point_of,
     require_file,
     url_of,
     with_store,
 )
-from memsmith.types import FACT, AuditEntry, Memory, MemoryStatus, Page, Tombstone
+from memsmith.types import COUNTED, FACT, AuditEntry, Memory, MemoryStatus, Page, Tombstone
 
 Cursor = Annotated[
     str | None, typer.Option("--cursor", help="Where an earlier page ended.", show_default=False)
+]
+Status = Annotated[MemoryStatus | None, typer.Option("--status", help="Only this status.")]
+Session = Annotated[str | None, typer.Option("--session", help="Only this session.")]
+Kind = Annotated[str, typer.Option("--kind", help="Only this kind.")]
+AllKinds = Annotated[bool, typer.Option("--all-kinds", help="Every kind.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", "-w", metavar="NAME=VALUE", help="A column or content.PATH; may be repeated."),
 ]
 
 
 def list_memories(
     store: Store = DEFAULT_STORE,
-    status: Annotated[MemoryStatus | None, typer.Option("--status", help="Only this status.")] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Only this session.")] = None,
-    kind: Annotated[str, typer.Option("--kind", help="Only this kind.")] = FACT,
-    all_kinds: Annotated[bool, typer.Option("--all-kinds", help="Every kind.")] = False,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where", "-w", metavar="NAME=VALUE", help="A column or content.PATH; may be repeated."
-        ),
-    ] = None,
+    status: Status = None,
+    session: Session = None,
+    kind: Kind = FACT,
+    all_kinds: AllKinds = False,
+    where: Where = None,
     limit: Limit = 50,
     offset: Annotated[int, typer.Option("--offset", help="How many to pass over.")] = 0,
     order_by: Annotated[str, typer.Option("--order-by", help=", ".join(ORDERS))] = "created_at",
     descending: Annotated[bool, typer.Option("--descending", "-d", help="Last first.")] = False,
     cursor: Cursor = None,
+    valid_at: ValidAt = None,
+    system_at: SystemAt = None,
     as_json: Json = False,
 ) -> None:
-    """List memories, a page at a time; of every status unless one is named."""
+    """List memories, a page at a time; of every status unless one is named.
+
+    With --valid-at or --system-at only what holds there, in the versions of then.
+    """
     out = Out(json=as_json)
     with answering(out):
         filters = dict(filter_of(text) for text in where or ())
+        point = point_of(valid_at, system_at)
 
     async def work(opened: MemoryStore) -> Page[Memory]:
-        return await opened.list(
+        reader = opened if point is None else opened.as_of(**point)
+        return await reader.list(
             status, session, filters, limit, offset, order_by,
             descending=descending, cursor=cursor, kind=None if all_kinds else kind,
         )  # fmt: skip
@@ -86,22 +99,67 @@ def list_memories(
 def show(
     ident: Annotated[str, typer.Argument(metavar="ID", help="A memory's id.", show_default=False)],
     store: Store = DEFAULT_STORE,
+    valid_at: ValidAt = None,
+    system_at: SystemAt = None,
     as_json: Json = False,
 ) -> None:
-    """Show one memory, whatever its status, and what depends on it."""
-    out = Out(json=as_json)
+    """Show one memory, whatever its status, and what depends on it.
 
-    async def work(opened: MemoryStore) -> tuple[Memory, Sequence[Memory]]:
+    With --valid-at or --system-at the version of then, if it holds there; if not, the exit code is 1.
+    """
+    out = Out(json=as_json)
+    with answering(out):
+        point = point_of(valid_at, system_at)
+
+    async def work(opened: MemoryStore) -> tuple[Memory | None, Sequence[Memory]]:
         memory = await opened.get(ident)
         if memory is None:
             raise NotFoundError(ident)
+        if point is not None:
+            return await opened.as_of(**point).get(ident), ()
         return memory, await opened.dependants(ident)
 
     memory, dependants = with_store(out, store, work)
+    if memory is None:
+        out.answer({"id": ident, "holds": False}, Text("It does not hold there.", "yellow"))
+        raise typer.Exit(Exit.NO)
     shown: list[RenderableType] = [memory_card(memory)]
     if dependants:
         shown += [Text("\nWhat depends on it:", "bold"), memories_table(dependants, out.console.width)]
-    out.answer({**memory.__dict__, "dependants": [found.id for found in dependants]}, *shown)
+    found = {} if point is not None else {"dependants": [found.id for found in dependants]}
+    out.answer({**memory.__dict__, **found}, *shown)
+
+
+def count(
+    store: Store = DEFAULT_STORE,
+    status: Status = None,
+    session: Session = None,
+    kind: Kind = FACT,
+    all_kinds: AllKinds = False,
+    where: Where = None,
+    valid_at: ValidAt = None,
+    system_at: SystemAt = None,
+    as_json: Json = False,
+) -> None:
+    """Count the memories that hold: now, or where --valid-at and --system-at say."""
+    out = Out(json=as_json)
+    with answering(out):
+        filters = dict(filter_of(text) for text in where or ())
+        point = point_of(valid_at, system_at) or {}
+
+    async def work(opened: MemoryStore) -> dict[str, int]:
+        reader = opened.as_of(**point)
+        counts = {
+            name.value: await reader.count(name, session, filters, kind=None if all_kinds else kind)
+            for name in sorted(COUNTED if status is None else {status})
+        }
+        return {name: number for name, number in counts.items() if number}
+
+    counts = with_store(out, store, work)
+    total = sum(counts.values())
+    words = ", ".join(f"{number} {name.upper()}" for name, number in counts.items())
+    shown = Text.assemble((f"{total}", "bold"), f" {'holds' if total == 1 else 'hold'}")
+    out.answer({"count": total, "statuses": counts}, shown + Text(f"  {words}", "dim"))
 
 
 def pending(

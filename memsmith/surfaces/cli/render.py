@@ -29,8 +29,9 @@ from memsmith._clock import to_text
 from memsmith.errors import MemsmithError
 from memsmith.ledger.verify import Verification
 from memsmith.surfaces._errors import exit_code, is_retryable
+from memsmith.surfaces.cli.drawing import interval_label
 from memsmith.surfaces.cli.visible import inert_json, visible, visible_json
-from memsmith.types import AuditEntry, Memory, MemoryStatus, Tombstone
+from memsmith.types import AuditEntry, Difference, Interval, Memory, MemoryStatus, Tombstone, Version
 
 WIDE: Final = 150
 """Columns where nothing says how wide the output is, as in a pipe."""
@@ -122,7 +123,13 @@ def _console(stream: TextIO) -> Console:
 
 def to_json(data: Any) -> bytes:
     """Return the JSON of answers; times as everywhere in memsmith."""
-    return orjson.dumps(data, default=to_text, option=orjson.OPT_PASSTHROUGH_DATETIME)
+    return orjson.dumps(data, default=_plain, option=orjson.OPT_PASSTHROUGH_DATETIME)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Interval):
+        return [value.start, value.end]
+    return to_text(value)
 
 
 def error_data(error: MemsmithError) -> dict[str, Any]:
@@ -176,11 +183,28 @@ def moment_text(moment: datetime | None) -> Text:
     return Text("" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z", "dim")
 
 
+_WHOLE: Final = frozenset(
+    {
+        "id",
+        "memory",
+        "status",
+        "seq",
+        "time",
+        "updated",
+        "action",
+        "tombstone",
+        "believed",
+        "holds",
+        "asserted",
+    }
+)
+
+
 def table_of(*columns: str) -> Table:
     """Return an empty table; columns of ids, statuses and times never wrap."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold dim")
     for name in columns:
-        whole = name in {"id", "memory", "status", "seq", "time", "updated", "action", "tombstone"}
+        whole = name in _WHOLE
         right = name in {"confidence", "seq", "refused"}
         table.add_column(name, no_wrap=whole, overflow="fold", justify="right" if right else "left")
     return table
@@ -227,7 +251,7 @@ def memory_card(memory: Memory) -> Table:
     card.add_column(style="bold dim", no_wrap=True)
     card.add_column(overflow="fold")
     for name, value in memory.__dict__.items():
-        if (value is None and name != "content") or value in ([], {}, ""):
+        if name != "content" and (value is None or value is False or value in ([], {}, "", ())):
             continue
         card.add_row(name, _field_text(memory, name, value))
     return card
@@ -240,7 +264,9 @@ def _field_text(memory: Memory, name: str, value: Any) -> Text:
         return status_text(value)
     if isinstance(value, datetime):
         return Text(to_text(value))
-    if isinstance(value, list | dict):
+    if name == "retracted_during":
+        return Text("\n".join(map(interval_label, value)))
+    if isinstance(value, list | dict | tuple):
         return Text(visible_json(value))
     return Text(visible(str(value)), "cyan" if name == "id" else "")
 
@@ -310,6 +336,56 @@ def verification_text(answer: Verification) -> Group:
         Text.assemble(("  row      ", "dim"), (f"{answer.seq}: {fault}", "bold red")),
         Text.assemble(("  expected ", "dim"), visible(answer.expected)),
         Text.assemble(("  found    ", "dim"), visible(answer.found)),
+    )
+
+
+def versions_table(versions: Iterable[Version], width: int, *, memory_ids: bool) -> Table:
+    """Return versions, one a row, each with when it was believed, what it asserts, and what made it so."""
+    narrow = width < NARROW
+    table = table_of(*(["believed"] if narrow else ["believed", "asserted", "status"]), "content", "because")
+    for version in versions:
+        memory = version.memory
+        believed = stacked(moment_text(version.system_from), _until_text(version.system_to))
+        asserted = [stacked(moment_text(memory.valid_from), _until_text(memory.valid_to))]
+        asserted += [Text(f"not {interval_label(out)}", "dim") for out in memory.retracted_during]
+        status = status_text(memory.status)
+        content = stacked(content_text(memory), *([id_text(memory.id)] if memory_ids else []))
+        why = stacked(
+            Text.assemble((f"{memory.seq} ", "dim"), f"{visible(version.action)}, {visible(version.actor)}"),
+            Text(visible(version.reason or ""), "dim"),
+        )
+        if narrow:
+            table.add_row(believed, stacked(status, content, *asserted), why)
+        else:
+            table.add_row(believed, stacked(*asserted), status, content, why)
+    return table
+
+
+def _until_text(moment: datetime | None) -> Text:
+    return Text("→ …", "dim") if moment is None else Text("→ ", "dim") + moment_text(moment)
+
+
+def learned_table(differences: Iterable[Difference], width: int) -> Table:
+    """Return how memories changed, before and after."""
+    narrow = width < NARROW
+    table = table_of(*([] if narrow else ["id"]), "before", "after")
+    for difference in differences:
+        sides = [_side(difference.before), _side(difference.after)]
+        if narrow:
+            sides[0] = stacked(id_text(difference.memory_id), sides[0])
+        table.add_row(*([] if narrow else [id_text(difference.memory_id)]), *sides)
+    return table
+
+
+def _side(memory: Memory | None) -> Text:
+    if memory is None:
+        return Text("(not known)", "dim italic")
+    start = memory.valid_from
+    holds = "" if start is None else interval_label(Interval(start, memory.valid_to))
+    return stacked(
+        Text.assemble(status_text(memory.status), (f"  {memory.confidence:g}", "dim")),
+        content_text(memory),
+        Text(holds, "dim"),
     )
 
 

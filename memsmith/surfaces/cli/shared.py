@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -32,6 +33,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables
 Actor = Annotated[str | None, typer.Option("--actor", help="Who acts; the owner if nobody is named.")]
 Reason = Annotated[str | None, typer.Option("--reason", "-r", help="Why; kept in the audit trail.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", help="How many at most.")]
+ValidAt = Annotated[
+    str | None,
+    typer.Option("--valid-at", metavar="TIME", help="What holds then; now, if only --system-at is given."),
+]
+SystemAt = Annotated[
+    str | None, typer.Option("--system-at", metavar="TIME", help="As the store believed it then.")
+]
+KeyScope = Annotated[str, typer.Option("--scope", help="The scope of the key.")]
+KeyKind = Annotated[str, typer.Option("--kind", help="The kind of the key's memories.")]
 
 
 def url_of(store: str) -> str:
@@ -107,3 +117,20 @@ def read_text(argument: str, name: str) -> str:
         return read_bytes(argument, name).decode()
     except UnicodeDecodeError as error:
         raise ArgumentError(argument, "UTF-8 text", f"byte {error.start} that is none") from error
+
+
+def moment_of(name: str, given: str | None) -> datetime | None:
+    """Return the time a text stands for; a naive one is for the store to refuse."""
+    if given is None:
+        return None
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError as error:
+        raise ArgumentError(name, "an ISO 8601 time with an offset", given) from error
+
+
+def point_of(valid_at: str | None, system_at: str | None) -> dict[str, datetime | None] | None:
+    """Return the arguments of `as_of`; None where no point in time was asked for."""
+    if valid_at is None and system_at is None:
+        return None
+    return {"valid_at": moment_of("valid_at", valid_at), "system_at": moment_of("system_at", system_at)}

@@ -1,4 +1,4 @@
-"""Commands that change memories: propose, confirm, reject, retract, lift."""
+"""Commands that change memories: propose, confirm, reject, retract, amend, sweep, lift."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from memsmith.errors import ArgumentError, MemsmithError
+from memsmith.errors import ArgumentError, MemsmithError, NotFoundError
 from memsmith.store.store import MemoryStore
 from memsmith.surfaces._errors import Exit, exit_code
 from memsmith.surfaces.cli.render import Out, content_text, counted, error_data, status_text
@@ -24,6 +24,7 @@ from memsmith.surfaces.cli.shared import (
     Reason,
     Store,
     answering,
+    moment_of,
     read_text,
     with_store,
 )
@@ -88,9 +89,9 @@ def propose(
             "origin": origin,
             "sensitivity": sensitivity,
             "ttl": None if ttl is None else lifetime_of(ttl),
-            "expires_at": _moment_of("expires_at", expires_at),
-            "valid_from": _moment_of("valid_from", valid_from),
-            "valid_to": _moment_of("valid_to", valid_to),
+            "expires_at": moment_of("expires_at", expires_at),
+            "valid_from": moment_of("valid_from", valid_from),
+            "valid_to": moment_of("valid_to", valid_to),
             "depends_on": depends_on or (),
             "metadata": None if metadata is None else _json_of("metadata", metadata),
             "idempotency_key": idempotency_key,
@@ -147,16 +148,76 @@ def retract(
     ids: Ids,
     store: Store = DEFAULT_STORE,
     reason: Reason = None,
+    during: Annotated[
+        MaybeText,
+        typer.Option(
+            "--during", metavar="FROM..TO", help="Only this portion of its time; FROM.. is all from then on."
+        ),
+    ] = None,
     cascade: Annotated[bool, typer.Option("--cascade", help="Take along what depends on it.")] = False,
     actor: Actor = None,
     as_json: Json = False,
 ) -> None:
     """Say "does not hold": → RETRACTED; the value may be proposed again."""
+    out = Out(json=as_json)
+    with answering(out):
+        portion = None if during is None else portion_of(during)
 
     def each(opened: MemoryStore, ident: str) -> Awaitable[Memory]:
-        return opened.retract(ident, reason, cascade=cascade, actor=actor)
+        return opened.retract(ident, reason, during=portion, cascade=cascade, actor=actor)
 
-    _decide(Out(json=as_json), store, ids, each)
+    _decide(out, store, ids, each)
+
+
+def amend(
+    ident: Annotated[str, typer.Argument(metavar="ID", help="A memory's id.", show_default=False)],
+    store: Store = DEFAULT_STORE,
+    start: Annotated[
+        MaybeText,
+        typer.Option("--from", metavar="TIME", help="Since when it holds; as it was, if not given."),
+    ] = None,
+    end: Annotated[
+        MaybeText, typer.Option("--to", metavar="TIME", help="Until when it holds; as it was, if not given.")
+    ] = None,
+    open_end: Annotated[bool, typer.Option("--open", help="It holds without an end.")] = False,
+    reason: Reason = None,
+    expected_version: Annotated[
+        int | None, typer.Option("--expected-version", help="Only if it is still this version.")
+    ] = None,
+    actor: Actor = None,
+    as_json: Json = False,
+) -> None:
+    """Correct when a memory holds. Portions that were retracted stay out."""
+    out = Out(json=as_json)
+    with answering(out):
+        first, last = moment_of("from", start), moment_of("to", end)
+        if open_end and last is not None:
+            raise ArgumentError("to", "nothing beside --open", end)
+        if first is None and last is None and not open_end:
+            raise ArgumentError("from", "--from, --to or --open", None)
+
+    async def work(opened: MemoryStore) -> Memory:
+        memory = await opened.get(ident)
+        if memory is None:
+            raise NotFoundError(ident)
+        began = memory.valid_from or memory.created_at
+        # Half of the interval may be as it was read: then somebody else's change must not be undone.
+        expected = memory.version if expected_version is None else expected_version
+        return await opened.amend_validity(
+            ident, first or began, None if open_end else last or memory.valid_to, reason,
+            expected_version=expected, actor=actor,
+        )  # fmt: skip
+
+    memory = with_store(out, store, work)
+    out.answer(memory, _decided(memory))
+
+
+def sweep(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
+    """Expire what is due, and supersede what a successor took over by now. Reads are right without it."""
+    out = Out(json=as_json)
+    swept = with_store(out, store, lambda opened: opened.sweep())
+    shown = f"{swept.expired} expired, {swept.superseded} superseded"
+    out.answer(swept, Text.assemble(("✔ ", "green"), shown))
 
 
 def lift(
@@ -246,17 +307,19 @@ def _decide(
         else {"memory_id": ident, "ok": True, "memory": found}
         for ident, found in outcomes
     ]
-    lines = [
-        Text.assemble(("✔ ", "green"), (visible(found.id), "cyan"), "  ", status_text(found.status), "  ")
-        + content_text(found)
-        for _, found in outcomes
-        if isinstance(found, Memory)
-    ]
+    lines = [_decided(found) for _, found in outcomes if isinstance(found, Memory)]
     out.answer({"items": data}, *lines)
     for failure in failures:
         out.error(failure)
     if failures:
         raise typer.Exit(exit_code(failures[0]))
+
+
+def _decided(memory: Memory) -> Text:
+    line = Text.assemble(
+        ("✔ ", "green"), (visible(memory.id), "cyan"), "  ", status_text(memory.status), "  "
+    )
+    return line + content_text(memory)
 
 
 # -- reading arguments ----------------------------------------------------------------------------
@@ -302,10 +365,10 @@ def lifetime_of(given: str) -> timedelta:
         raise ArgumentError("ttl", "a lifetime of at most 1000 years", given) from error
 
 
-def _moment_of(name: str, given: str | None) -> datetime | None:
-    if given is None:
-        return None
-    try:
-        return datetime.fromisoformat(given)
-    except ValueError as error:
-        raise ArgumentError(name, "an ISO 8601 time with an offset", given) from error
+def portion_of(given: str) -> tuple[datetime, datetime | None]:
+    """Return the portion of time that ``FROM..TO`` stands for; ``FROM..`` has no end."""
+    first, dots, last = given.partition("..")
+    start = moment_of("during", first)
+    if not dots or start is None:
+        raise ArgumentError("during", "FROM..TO, two ISO 8601 times with offsets", given)
+    return start, moment_of("during", last) if last else None

@@ -27,7 +27,18 @@ except ImportError as error:
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
-        for part in ("committing", "governing", "holding", "listing", "recording", "reopening")
+        for part in (
+            "as_of",
+            "chaining",
+            "committing",
+            "governing",
+            "holding",
+            "listing",
+            "recording",
+            "remembering",
+            "reopening",
+            "timing",
+        )
     )
 )
 

@@ -13,10 +13,11 @@ import pytest_asyncio
 from memsmith._canonical import canonical, sha256_hex
 from memsmith._ids import new_id
 from memsmith.lifecycle import Action
-from memsmith.protocols import StorageBackend
+from memsmith.protocols import Reads, StorageBackend
 from memsmith.state import State
 from memsmith.store.replaying import every_memory, every_tombstone
 from memsmith.store.store import MemoryStore
+from memsmith.store.supersede import settle
 from memsmith.testing.clock import START, ManualClock
 from memsmith.types import Memory, MemoryStatus, Tombstone
 from memsmith.unit import Settled, Unit
@@ -123,6 +124,21 @@ def adding(*memories: Memory, status: MemoryStatus = MemoryStatus.ACTIVE) -> Uni
     return Unit(lambda state: [enter(state, memory, status) for memory in memories])
 
 
+def joining(*memories: Memory, status: MemoryStatus = MemoryStatus.ACTIVE) -> Unit[list[Memory]]:
+    """Return a unit that inserts memories which take their places in their chains."""
+    return Unit(lambda state: [settle(state, None, enter(state, m, status), "owner") for m in memories])
+
+
+def leaving(memory_id: str, action: Action, status: MemoryStatus) -> Unit[Memory]:
+    """Return a unit that takes a memory out of its chain."""
+
+    def leave(state: State) -> Memory:
+        before = state.memory(memory_id)
+        return settle(state, before, state.change(before, action, {"status": status}, actor="owner"), "owner")
+
+    return Unit(leave)
+
+
 def changing(memory_id: str, action: Action, **changes: Any) -> Unit[Memory]:
     """Return a unit that takes a memory through an action."""
     return Unit(lambda state: state.change(state.memory(memory_id), action, dict(changes), actor="owner"))
@@ -148,12 +164,15 @@ async def stored(backend: StorageBackend, *memories: Memory) -> list[Memory]:
     return [memory for memory in found if memory is not None]
 
 
-async def everything(backend: StorageBackend) -> tuple[Any, ...]:
+async def everything(backend: Reads) -> tuple[Any, ...]:
     """Return all a tenant has, for comparing before and after."""
-
+    memories = [memory async for page in every_memory(backend, TENANT) for memory in page]
+    ids = [memory.id for memory in memories]
     return (
-        [memory async for page in every_memory(backend, TENANT) for memory in page],
+        memories,
         await backend.ledger(TENANT, 0, 10_000),
         [stone async for stone in every_tombstone(backend, TENANT)],
         await backend.head(TENANT),
+        await backend.versions(TENANT, ids),
+        await backend.segments(TENANT, ids),
     )

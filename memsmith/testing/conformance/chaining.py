@@ -83,7 +83,7 @@ class Chaining(Suite):
     async def test_other_subjects_scopes_kinds_and_tenants_are_never_touched(
         self, storage: StorageBackend, store: MemoryStore, clock: ManualClock
     ) -> None:
-        elsewhere: list[dict[str, str]] = [
+        elsewhere: list[dict[str, Any]] = [
             {"key": "user:bob/lives_in"},
             {"key": KEY.upper()},
             {"scope": "user:ann"},

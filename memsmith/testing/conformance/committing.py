@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from memsmith._clock import MICROSECOND
 from memsmith.errors import NotFoundError
 from memsmith.lifecycle import Action
 from memsmith.protocols import StorageBackend
@@ -25,11 +26,12 @@ from memsmith.testing.conformance.base import (
     decided,
     enter,
     everything,
+    joining,
     stored,
 )
-from memsmith.types import MemoryStatus, Origin, Outcome
+from memsmith.types import Interval, MemoryStatus, Origin, Outcome, Slot
 from memsmith.unit import Unit
-from memsmith.wants import OutcomeRecord, Wants
+from memsmith.wants import Beneath, OutcomeRecord, Tail, Wants
 
 S = MemoryStatus
 
@@ -69,28 +71,35 @@ class Committing(Suite):
         assert list(await committed(backend)) == []
         (settled,) = await committed(backend, Unit(lambda state: "looked"))
         assert (settled.result, list(settled.rows)) == ("looked", [])
-        assert await everything(backend) == ([], [], [], None)
+        assert await everything(backend) == ([], [], [], None, [], [])
 
     async def test_each_unit_of_a_group_sees_what_its_predecessors_left(
         self, backend: StorageBackend
     ) -> None:
         memory = a_memory(key="city", depends_on=["parent"])
+        waiting = a_memory("waits", key="city")
         stone = a_stone(memory)
+        slot = Slot("fact", "", "city")
 
         def look(state: State) -> tuple[object, ...]:
+            current = state.current_on(slot)
             return (
                 state.memory(memory.id).status,
                 [m.id for m in state.live_with_value(memory.value_digest)],
-                [m.id for m in state.live_on(("fact", "", "city"))],
+                None if current is None else current.id,
+                [s.memory_id for s in state.segments(slot, START)],
+                [m.id for m in state.waiting_on(slot)],
+                [m.id for m in state.beneath(slot, START, None, "another")],
                 state.dependants("parent"),
                 [t.id for t in state.blocks([stone.digest])],
             )
 
         plant = Unit(lambda state: state.put_tombstone(stone))
-        first, _, second = await committed(backend, adding(memory), plant, Unit(look))
+        held = adding(waiting, status=S.PENDING_CONFIRMATION)
+        first, *_, last = await committed(backend, joining(memory), held, plant, Unit(look))
         assert first.error is None
         ids = [memory.id]
-        assert second.result == (S.ACTIVE, ids, ids, ids, [stone.id])
+        assert last.result == (S.ACTIVE, ids, memory.id, ids, [waiting.id], ids, ids, [stone.id])
 
     async def test_a_unit_that_fails_leaves_no_trace_and_does_not_fail_the_others(
         self, backend: StorageBackend
@@ -127,7 +136,10 @@ class Committing(Suite):
         parent = a_memory("parent")
         child = a_memory("child", depends_on=[parent.id], key="k", scope="a/b", kind="note")
         over = a_memory("over", expires_at=START - timedelta(hours=1))
-        await stored(backend, parent, child, over)
+        waiting = a_memory("waiting", key="k", scope="a/b", kind="note")
+        await committed(backend, adding(parent), joining(child), adding(over))
+        await committed(backend, adding(waiting, status=S.PENDING_CONFIRMATION))
+        slot = Slot("note", "a/b", "k")
         stone = a_stone(parent)
         await decided(backend, lambda state: state.put_tombstone(stone))
         await decided(backend, lambda state: state.put_outcome(_outcome("k1")))
@@ -135,7 +147,11 @@ class Committing(Suite):
         def look(state: State) -> tuple[object, ...]:
             known = state.outcome(("owner", "propose", "k1"))
             return (
-                [m.id for m in state.live_on(("note", "a/b", "k"))],
+                [m.id for m in state.waiting_on(slot)],
+                [s.memory_id for s in state.segments(slot, START)],
+                [m.id for m in state.beneath(slot, START, None, "another")],
+                [m.id for m in state.beneath(slot, START, None, child.id)],
+                state.handed_over("", 5),
                 [m.id for m in state.live_with_value(parent.value_digest)],
                 state.dependants(parent.id),
                 state.memory(child.id).content,
@@ -147,7 +163,8 @@ class Committing(Suite):
             )
 
         assert await decided(backend, look) == (
-            [child.id], [parent.id], [child.id], "child", [stone.id], False, "digest", None, [over.id],
+            [waiting.id], [child.id], [child.id], [], [], [parent.id], [child.id], "child", [stone.id],
+            False, "digest", None, [over.id],
         )  # fmt: skip
 
     async def test_an_unknown_id_is_the_units_own_error(self, backend: StorageBackend) -> None:
@@ -156,9 +173,7 @@ class Committing(Suite):
         with pytest.raises(NotFoundError):
             await decided(backend, lambda state: state.tombstone("unknown"))
 
-    async def test_values_and_slots_find_live_memories_only_and_ids_find_all(
-        self, backend: StorageBackend
-    ) -> None:
+    async def test_values_find_live_memories_only_and_ids_find_all(self, backend: StorageBackend) -> None:
         memories = {status: a_memory(key="city") for status in (S.ACTIVE, S.PENDING_CONFIRMATION, S.REJECTED)}
         for status, memory in memories.items():
             await committed(backend, adding(memory, status=status))
@@ -172,8 +187,6 @@ class Committing(Suite):
             return {m.id for m in (await backend.fetch(TENANT, wants, START)).memories}
 
         assert await fetched(Wants(values={gone.value_digest})) == live
-        assert await fetched(Wants(slots={("fact", "", "city")})) == live
-        assert await fetched(Wants(slots={("note", "", "city"), ("fact", "a", "city")})) == set()
         assert await fetched(Wants(memories=ids | {"unknown"})) == ids
         assert await fetched(Wants()) == set()
 
@@ -206,7 +219,9 @@ class Committing(Suite):
             depends_on=["b", "a"], expires_at=START + timedelta(microseconds=1), kind="note", scope="a/b",
             key="k", origin=Origin.TOOL, sensitivity="restricted", valid_from=START - timedelta(days=400),
             valid_to=START + timedelta(days=1), metadata={"π": [1, 2.5, None]}, actor="ann", code="policy",
-            retraction_reason="why", retracted_at=START, held_status=S.ACTIVE,
+            retraction_reason="why", retracted_at=START, held_status=S.ACTIVE, displaces=("b", "a"),
+            retracted_during=(Interval(START - timedelta(9), START), Interval(START + timedelta(1), None)),
+            many=True,
         )  # fmt: skip
         bare = a_memory("bare", valid_from=None)
         answers = await committed(backend, adding(full), adding(bare))
@@ -218,8 +233,10 @@ class Committing(Suite):
                 {
                     "status": S.ACTIVE,
                     "seq": written.seq,
+                    "asserted_order": written.seq,
                     "created_at": written.created_at,
-                    "updated_at": written.updated_at,
+                    "updated_at": written.created_at,
+                    "system_from": written.created_at,
                 }
             )
 
@@ -229,12 +246,19 @@ class Committing(Suite):
             "content": {"new": 1}, "content_hash": "h", "value_digest": "d", "confidence": 0.75,
             "origin": Origin.AGENT, "metadata": {"m": 1}, "expires_at": START, "source": "elsewhere",
             "key": "k", "valid_from": START - timedelta(1), "valid_to": START, "retraction_reason": "r",
+            "retracted_during": (Interval(START, None),), "displaces": ("m",), "many": True,
         }  # fmt: skip
         await committed(backend, changing(memory.id, Action.REVISE, **changes))
         changed = await backend.get(TENANT, memory.id)
         assert changed is not None
-        assert changed.evolve({"updated_at": memory.updated_at}) == memory.evolve(
-            {**changes, "version": 2, "seq": 2}
+        assert changed == memory.evolve(
+            {
+                **changes,
+                "version": 2,
+                "seq": 2,
+                "updated_at": START + MICROSECOND,
+                "system_from": START + MICROSECOND,
+            }
         )
 
     async def test_content_in_any_script_comes_back_to_the_character(self, backend: StorageBackend) -> None:
@@ -290,22 +314,24 @@ class Committing(Suite):
             task.cancel()
             await asyncio.wait([task])
         await committed(backend, adding(a_memory("after")))
-        memories, rows, _, head = await everything(backend)
+        memories, rows, _, head, *_ = await everything(backend)
         assert head.count == len(rows) == len(memories)
         assert len(memories) % 2 == 1
 
     async def test_tenants_do_not_see_each_other(self, backend: StorageBackend) -> None:
         memory = a_memory(key="k", depends_on=["p"], expires_at=START)
-        await stored(backend, memory)
+        slot = Slot("fact", "", "k")
+        await committed(backend, joining(memory))
         wants = Wants(
             memories={memory.id},
             values={memory.value_digest},
-            slots={("fact", "", "k")},
+            chains={slot: Tail(START)},
+            beneath={Beneath(slot, START, None, "another", False)},
             dependants={"p"},
             due=5,
         )
         found = await backend.fetch("other", wants, START)
-        assert (list(found.memories), list(found.due)) == ([], [])
+        assert (list(found.memories), list(found.due), list(found.segments)) == ([], [], [])
         assert not any(found.dependants.values())
         assert await backend.get("other", memory.id) is None
         assert await backend.ledger("other", 0, 10) == []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 from memsmith.lifecycle import Action
 from memsmith.protocols import MemoryQuery, StorageBackend, Transaction
@@ -15,9 +16,10 @@ from memsmith.testing.conformance.base import (
     a_memory,
     a_stone,
     adding,
-    changing,
     committed,
     everything,
+    joining,
+    leaving,
     stored,
 )
 from memsmith.types import Memory, MemoryStatus, Outcome
@@ -58,7 +60,8 @@ class Holding(Suite):
     async def test_a_rolled_back_transaction_leaves_everything_as_it_was(
         self, backend: StorageBackend
     ) -> None:
-        (memory,) = await stored(backend, a_memory("there"))
+        memory = a_memory("there", key="k")
+        await committed(backend, joining(memory))
         before = await everything(backend)
 
         def more(state: State) -> None:
@@ -68,8 +71,10 @@ class Holding(Suite):
 
         tx = await backend.begin(TENANT, ManualClock())
         await _add(tx, a_memory("new"))
-        await tx.run(changing(memory.id, Action.RETRACT, status=S.RETRACTED), START)
+        await tx.run(joining(a_memory("after", key="k", valid_from=START + timedelta(1))), START)
+        await tx.run(leaving(memory.id, Action.RETRACT, S.RETRACTED), START)
         await tx.run(Unit(more), START)
+        assert await everything(tx) != before
         await tx.rollback()
         assert await everything(backend) == before
         assert await backend.outcome(TENANT, ("owner", "propose", "key")) is None

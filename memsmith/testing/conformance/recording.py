@@ -12,6 +12,7 @@ import pytest
 
 from memsmith.errors import ClosedError, ImportRefusedError, LedgerError
 from memsmith.ledger.entry import Row
+from memsmith.ledger.replay import Replay
 from memsmith.ledger.verify import ChainVerifier, Verdict
 from memsmith.lifecycle import Action
 from memsmith.protocols import StorageBackend
@@ -28,6 +29,7 @@ from memsmith.testing.conformance.base import (
     committed,
     decided,
     everything,
+    joining,
     stored,
 )
 from memsmith.types import MemoryStatus, Outcome, Tombstone
@@ -158,18 +160,27 @@ class Recording(Suite):
         assert list((await backend.secrets()).items()) == [("zz", b"\x00\xff" * 16), ("aa", b"")]
 
     async def test_what_is_restored_is_the_same_row_for_row(self, backend: StorageBackend) -> None:
-        parent, child = await stored(
-            backend, a_memory("p"), a_memory("c", depends_on=["p"], key="k", scope="a")
-        )
+        parent, child = a_memory("p"), a_memory("c", depends_on=["p"], key="k", scope="a")
+        await committed(backend, adding(parent), joining(child))
         await committed(backend, changing(parent.id, Action.RETRACT, status=S.RETRACTED, retracted_at=START))
         stone = a_stone(parent, refused=2)
         await decided(backend, lambda state: state.put_tombstone(stone))
-        memories, rows, _, head = await everything(backend)
-        moved = [m.evolve({"tenant": "copy"}) for m in memories]
-        await backend.restore("copy", restored(rows, moved, [replace(stone, tenant="copy")]))
+        memories, rows, _, head, versions, segments = await everything(backend)
+        replay = Replay("copy")
+        replay.feed(rows)
+        changes = replace(restored(rows, replay), tombstones=[replace(stone, tenant="copy")])
+        await backend.restore("copy", changes)
+        ids = [memory.id for memory in memories]
         assert await backend.ledger("copy", 0, 100) == rows
         assert await backend.head("copy") == head
-        assert await backend.get("copy", child.id) == child.evolve({"tenant": "copy"})
+        for memory in memories:
+            assert await backend.get("copy", memory.id) == memory.evolve({"tenant": "copy"})
+        assert [
+            replace(version, memory=version.memory.evolve({"tenant": TENANT}))
+            for version in await backend.versions("copy", ids)
+        ] == versions
+        assert await backend.segments("copy", ids) == segments
+        assert (len(versions), [b.segment.memory_id for b in segments]) == (3, [child.id])
         assert await backend.tombstones("copy", lifted=True, after="", limit=9) == [
             replace(stone, tenant="copy")
         ]
@@ -177,9 +188,10 @@ class Recording(Suite):
     async def test_rows_are_restored_into_an_empty_tenant_only(self, backend: StorageBackend) -> None:
         await stored(backend, a_memory())
         before = await everything(backend)
-        memories, rows, stones, _ = before
+        replay = Replay(TENANT)
+        replay.feed(before[1])
         with pytest.raises(ImportRefusedError):
-            await backend.restore(TENANT, restored(rows, memories, stones))
+            await backend.restore(TENANT, restored(before[1], replay))
         assert await everything(backend) == before
 
     async def test_a_closed_backend_says_so_and_closing_twice_is_fine(self, backend: StorageBackend) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memsmith.store.store import MemoryStore
 from memsmith.testing.clock import ManualClock
-from memsmith.testing.conformance.base import TENANT, Suite, a_memory, everything, stored
+from memsmith.testing.conformance.base import TENANT, Suite, a_memory, committed, everything, joining
 from memsmith.types import Accepted, Rejected
 
 
@@ -18,7 +18,7 @@ class Reopening(Suite):
     async def test_everything_is_there_when_the_backend_is_opened_again(self, tmp_path: Path) -> None:
         backend = await self.made(tmp_path)
         await backend.initialize()
-        await stored(backend, *(a_memory(n) for n in range(5)))
+        await committed(backend, *(joining(a_memory(n, key=[None, "k"][n % 2])) for n in range(5)))
         await backend.add_secret("name", b"secret")
         before = await everything(backend)
         await backend.close()

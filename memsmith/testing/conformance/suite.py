@@ -11,12 +11,23 @@ from memsmith.testing.conformance.governing import Governing
 from memsmith.testing.conformance.holding import Holding, Isolation
 from memsmith.testing.conformance.listing import Listing
 from memsmith.testing.conformance.recording import Recording
+from memsmith.testing.conformance.remembering import Remembering
 from memsmith.testing.conformance.reopening import Reopening
 from memsmith.testing.conformance.timing import Timing
 
 
 class BackendConformance(
-    Committing, Holding, Isolation, Listing, Recording, Governing, Timing, Chaining, PastReads, Reopening
+    Committing,
+    Holding,
+    Isolation,
+    Listing,
+    Recording,
+    Remembering,
+    Governing,
+    Timing,
+    Chaining,
+    PastReads,
+    Reopening,
 ):
     """Subclass it, say how a backend is made, and pytest runs the suite on it.
 

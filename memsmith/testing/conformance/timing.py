@@ -417,8 +417,8 @@ class Timing(Suite):
             return START + timedelta(minutes=number)
 
         for row in range(6):
-            span = {"valid_from": minute(5 * row), "valid_to": minute(5 * row + 5)}
-            await store.propose(row, "s", 0.9, key=KEY, **span)
+            first, last = minute(5 * row), minute(5 * row + 5)
+            await store.propose(row, "s", 0.9, key=KEY, valid_from=first, valid_to=last)
         start, end = map(minute, taken)
         for held in await store.timeline(KEY):
             assert held.valid_to is not None

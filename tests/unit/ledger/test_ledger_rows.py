@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsmith._canonical import canonical, sha256_hex
-from memsmith._clock import from_text
+from memsmith._clock import from_text, to_text
 from memsmith.errors import LedgerError
 from memsmith.ledger.entry import ENCODING, GENESIS, Draft, Row, audit_entry, payload_of, row_hash, seal
 from memsmith.ledger.record import (
@@ -24,9 +24,11 @@ from memsmith.ledger.record import (
     tombstone_record,
 )
 from memsmith.ledger.replay import Replay, differing
-from memsmith.types import Memory, MemoryStatus, Origin, Tombstone
+from memsmith.temporal import Believed, Segment
+from memsmith.types import Interval, Memory, MemoryStatus, Origin, Slot, Tombstone
 
 NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+LATER = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 TIME = "2026-03-01T09:30:00.000000Z"
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -66,6 +68,10 @@ MEMORY = Memory(
     metadata={"a": 1},
     held_status=MemoryStatus.ACTIVE,
     seq=1,
+    retracted_during=(Interval(NOW, LATER), Interval(LATER, None)),
+    asserted_order=1,
+    displaces=("m2", "m3"),
+    system_from=NOW,
 )
 STONE = Tombstone("t1", "m1", "fact", "", "k", "d1", "s1", "no", "ann", from_text(TIME), tenant="acme")
 PLANTED = {
@@ -165,11 +171,19 @@ def test_an_absent_field_is_recorded_as_absent() -> None:
 # -- replay ----------------------------------------------------------------------------------------
 
 
-def _inserted() -> Row:
-    record = memory_record(replace(MEMORY, status=MemoryStatus.ACTIVE))
-    for name in ("tenant", "id", "status", "seq", "version", "created_at", "updated_at"):
+def _inserted(**changes: Any) -> Row:
+    record = memory_record(replace(MEMORY, status=MemoryStatus.ACTIVE, **changes))
+    for name in ("tenant", "id", "status", "seq", "version", "created_at", "updated_at", *_THE_STORES):
         del record[name]
     return _row({"set": record | {"confidence": repr(record["confidence"])}})
+
+
+def _later(action: str, to_status: str = "active", **changes: Any) -> Row:
+    row = _row({"set": changes}, to_status=to_status)
+    return row._replace(seq=2, action=action, time=to_text(LATER))
+
+
+_THE_STORES = ("asserted_order", "system_from")
 
 
 def test_a_replayed_memory_equals_the_one_recorded() -> None:
@@ -185,10 +199,29 @@ def test_a_replayed_memory_differs_by_the_columns_edited_behind_its_back() -> No
 
 def test_a_later_row_changes_what_it_names_and_counts_the_version() -> None:
     before = _replayed(_inserted()).memories["m1"]
-    later = _row({"set": {"confidence": "0.95"}})._replace(seq=2, time="2026-03-02T09:30:00.000000Z")
-    after = _replayed(_inserted(), later).memories["m1"]
-    assert differing(before, after) == ["confidence", "updated_at", "version", "seq"]
-    assert (after.confidence, after.version, after.seq) == (0.95, 2, 2)
+    replay = _replayed(_inserted(), _later("confidence_updated", confidence="0.95"))
+    after = replay.memories["m1"]
+    assert differing(before, after) == ["confidence", "updated_at", "version", "seq", "system_from"]
+    assert (after.confidence, after.version, after.seq, after.system_from) == (0.95, 2, 2, LATER)
+    assert replay.history == [(before, LATER)]
+
+
+def test_what_a_row_asserts_takes_its_place_in_the_chain_and_what_takes_it_out_ends_that() -> None:
+    rows = [
+        _inserted(valid_to=None, retracted_during=()),
+        _later("validity_amended", valid_to=to_text(LATER)),
+    ]
+    (whole,) = _replayed(*rows[:1]).segments
+    assert whole == Believed(Slot("fact", "", "k"), Segment("m1", NOW, None, (NOW, 1)), NOW)
+    replay = _replayed(*rows)
+    assert replay.memories["m1"].asserted_order == 2
+    assert replay.segments == [
+        replace(whole, system_to=LATER),
+        Believed(whole.slot, Segment("m1", NOW, LATER, (NOW, 2)), LATER),
+    ]
+    gone = _replayed(rows[0], _later("retracted", "retracted"))
+    assert gone.memories["m1"].asserted_order == 1
+    assert gone.segments == [replace(whole, system_to=LATER)]
 
 
 def test_a_tombstone_is_planted_counted_and_lifted_by_the_ledger() -> None:

@@ -42,8 +42,36 @@ WHERE m.tenant = ? AND m.value_digest = wanted.value AND m.status IN ('active', 
 
 -- name: chain_segments
 -- The current segments of chains that end at or after a moment, by a JSON list of
--- [kind, scope, key, lane, moment, above]; neighbours of members that begin after the last come as
--- one, under no name, so that what is returned does not grow with the chain.
+-- [kind, scope, key, lane, moment, ...].
+SELECT
+    s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to, s.asserted_from,
+    s.asserted_order, s.system_from
+FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+WHERE s.tenant = ?
+    AND s.key = json_extract(wanted.value, '$[2]')
+    AND s.scope = json_extract(wanted.value, '$[1]')
+    AND s.kind = json_extract(wanted.value, '$[0]')
+    AND s.lane = json_extract(wanted.value, '$[3]')
+    AND s.system_to IS NULL
+    AND s.valid_from >= coalesce(
+        (
+            SELECT first.valid_from FROM memory_segments AS first
+            WHERE first.tenant = ?
+                AND first.key = json_extract(wanted.value, '$[2]')
+                AND first.scope = json_extract(wanted.value, '$[1]')
+                AND first.kind = json_extract(wanted.value, '$[0]')
+                AND first.lane = json_extract(wanted.value, '$[3]')
+                AND first.system_to IS NULL
+                AND first.valid_from < json_extract(wanted.value, '$[4]')
+            ORDER BY first.valid_from DESC LIMIT 1
+        ),
+        ''
+    )
+    AND (s.valid_to IS NULL OR s.valid_to >= json_extract(wanted.value, '$[4]'))
+
+-- name: chain_segments_joined
+-- The same, by a list of [kind, scope, key, lane, moment, above]: neighbours of members that begin
+-- after the last come as one, under no name, so that what is returned does not grow with the chain.
 WITH tail AS (
     SELECT
         wanted.key AS chain, s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to,
@@ -447,7 +475,6 @@ ORDER BY its_creation DESC, its_id DESC LIMIT ? OFFSET ?
 -- The ids of the memories that have a key, or had it once.
 SELECT id FROM memories WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
 UNION SELECT memory_id FROM memory_segments WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
-ORDER BY 1
 
 -- name: versions
 -- Every version of memories, by a JSON list of ids, with the ledger row that made it.

@@ -62,6 +62,8 @@ CREATE INDEX memories_session ON memories (tenant, session_id, created_at, id);
 CREATE INDEX memories_value ON memories (tenant, value_digest)
     WHERE status IN ('active', 'pending_confirmation');
 CREATE INDEX memories_slot ON memories (tenant, key, scope, kind, status, valid_from) WHERE key IS NOT NULL;
+CREATE INDEX memories_holding ON memories (tenant, id)
+    WHERE key IS NOT NULL AND status = 'active';
 CREATE INDEX memories_due ON memories (tenant, expires_at, id)
     WHERE expires_at IS NOT NULL AND status IN ('active', 'pending_confirmation');
 CREATE INDEX memories_active ON memories (tenant, created_at, id)
