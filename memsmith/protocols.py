@@ -161,6 +161,10 @@ class Reads(Protocol):
         """Return what was ever effective of these memories, by id, start and time of belief."""
         ...
 
+    async def strays(self, tenant: str) -> Sequence[str]:
+        """Return the ids that replaced versions or segments name and no memory has, in order."""
+        ...
+
     async def seq_at(self, tenant: str, moment: datetime) -> int:
         """Return the number of the last ledger row written by a moment, 0 where there is none."""
         ...

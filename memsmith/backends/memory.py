@@ -242,6 +242,12 @@ class _Reading(ABC):
         found = [b for b in self._data(tenant).segments.values() if b.segment.memory_id in wanted]
         return [replace(b) for b in sorted(found, key=lambda b: b.place)]
 
+    async def strays(self, tenant: str) -> Sequence[str]:
+        data = self._data(tenant)
+        named = {memory.id for memory, _ in data.history}
+        named |= {believed.segment.memory_id for believed in data.segments.values()}
+        return sorted(named - data.memories.keys())
+
     async def seq_at(self, tenant: str, moment: datetime) -> int:
         text = to_text(moment)
         return sum(row.time <= text for row in self._data(tenant).rows)

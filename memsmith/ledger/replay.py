@@ -145,6 +145,11 @@ class Replay:
         return self._stones[ident]
 
     @property
+    def time(self) -> datetime | None:
+        """The system time of the last row applied, None before the first."""
+        return from_text(self._time) if self._time else None
+
+    @property
     def memories(self) -> dict[str, Memory]:
         """Every memory by id, as its latest row left it."""
         return {ident: _readable(ident, record) for ident, record in self._records.items()}

@@ -238,7 +238,7 @@ def require_interval(valid_from: datetime, valid_to: datetime) -> None:
 def require_portion(argument: str, given: object) -> Interval:
     """Return a stretch of time from a (start, end) pair of aware datetimes; None is an open end."""
     pair = cast(tuple[Any, ...], given)
-    if not isinstance(given, tuple) or len(pair) != 2:
+    if type(pair) is not tuple or len(pair) != 2:
         raise ArgumentError(argument, "a pair of times, (start, end)", given)
     return require_stretch(pair[0], pair[1], (argument, argument))
 

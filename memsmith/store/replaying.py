@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from memsmith._clock import from_text, to_text
@@ -19,6 +20,7 @@ from memsmith.unit import empty_head
 from memsmith.wants import Changes
 
 PAGE: Final = 1000
+_UNKNOWN: Final = "unknown to the ledger"
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,12 @@ async def compare(storage: StorageBackend, tenant: str, replay: Replay) -> Repla
     differences = await _differing_memories(storage, tenant, memories, replay.seq)
     pasts = _pasts_of(replay)
     async for page in every_memory(storage, tenant):
-        for ident, name in await _differing_pasts(storage, tenant, [m.id for m in page], pasts):
+        # Those that differ as a whole are named once.
+        ids = [memory.id for memory in page if differences.get(memory.id, []) != [_UNKNOWN]]
+        for ident, name in await _differing_pasts(storage, tenant, ids, pasts, replay.time):
             differences.setdefault(ident, []).append(name)
+    for ident in await storage.strays(tenant):
+        differences.setdefault(ident, [_UNKNOWN])
     differences |= await _differing_tombstones(storage, tenant, stones)
     return ReplayReport(len(memories), len(stones), differences)
 
@@ -78,9 +84,9 @@ async def _differing_memories(
         for stored in page:
             replayed = unseen.pop(stored.id, None)
             if stored.seq > seq:
-                later.append((stored, "unknown to the ledger" if replayed is None else "seq"))
+                later.append((stored, _UNKNOWN if replayed is None else "seq"))
                 continue
-            names = ["unknown to the ledger"] if replayed is None else differing(replayed, stored)
+            names = [_UNKNOWN] if replayed is None else differing(replayed, stored)
             if names:
                 differences[stored.id] = names
     if later:
@@ -104,15 +110,36 @@ def _pasts_of(replay: Replay) -> dict[str, Past]:
 
 
 async def _differing_pasts(
-    storage: StorageBackend, tenant: str, ids: Sequence[str], pasts: Mapping[str, Past]
+    storage: StorageBackend,
+    tenant: str,
+    ids: Sequence[str],
+    pasts: Mapping[str, Past],
+    until: datetime | None,
 ) -> list[tuple[str, str]]:
-    """Compare history and segments of some memories with those replayed."""
+    """Compare history and segments of some memories, as they were at `until`, with those replayed."""
+    versions_now = await storage.versions(tenant, ids)
+    segments_now = await storage.segments(tenant, ids)
+    # Read after them: what is later than this was not written by the store.
+    head = await storage.head(tenant)
+    newest = None if head is None else head.time
+
+    def since(moment: datetime | None) -> bool:
+        """Return whether others did it after the ledger was read."""
+        if moment is None or newest is None:
+            return False
+        return (until is None or until < moment) and moment <= newest
+
     stored: dict[str, Past] = {ident: ([], []) for ident in ids}
-    for version in await storage.versions(tenant, ids):
-        if version.system_to is not None:
+    for version in versions_now:
+        if version.system_to is not None and not since(version.system_to):
             replaced = (memory_record(version.memory), to_text(version.system_to))
             stored[version.memory.id][0].append(replaced)
-    for believed in believed_together(await storage.segments(tenant, ids)):
+    known = [
+        replace(believed, system_to=None) if since(believed.system_to) else believed
+        for believed in segments_now
+        if not since(believed.system_from)
+    ]
+    for believed in believed_together(known):
         stored[believed.segment.memory_id][1].append(believed)
     found: list[tuple[str, str]] = []
     for ident, (versions, segments) in stored.items():

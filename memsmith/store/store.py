@@ -281,10 +281,9 @@ class MemoryStore(Transfers):
     def _revised_key(self, memory: Memory, content: object, given: str | Unchanged | None) -> str | None:
         if not isinstance(given, Unchanged):
             return given
-        if type(content) is not dict and callable(getattr(content, "memory_key", None)):
-            return self._keys.key_of(None, content, memory.kind, content)
         derived = memory.key == self._keys.key_of(None, memory.content, memory.kind, memory.content)
-        return self._keys.key_of(None, content, memory.kind, content) if derived else memory.key
+        # Without one, the new content names its key as that of a proposal does.
+        return None if derived or callable(getattr(content, "memory_key", None)) else memory.key
 
     async def update_confidence(
         self,

@@ -8,7 +8,7 @@ code with the library's rule. Subclass the machine, say how the backend is made,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -224,6 +224,11 @@ class TwoAxesMachine(RuleBasedStateMachine):
         if not ids:
             return None
         ident, store = ids[number % len(ids)], self.store
+        verbs: dict[str, Callable[[str], Awaitable[Memory]]] = {
+            "retract": store.retract,
+            "quarantine": store.quarantine,
+            "release": store.release,
+        }
         if verb == "confirm":
             memory = await store.get(ident)
             return await store.confirm(ident, expected_version=memory.version if given and memory else None)
@@ -240,7 +245,7 @@ class TwoAxesMachine(RuleBasedStateMachine):
             return await store.revise(ident, given)
         if verb == "confidence":
             return await store.update_confidence(ident, given)
-        return await getattr(store, verb)(ident)
+        return await verbs[verb](ident)
 
     def _item(self, given: dict[str, Any]) -> ProposalInput:
         start, end, expires = (

@@ -7,7 +7,7 @@ import os
 import sys
 import unicodedata
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from memsmith import Memory, MemoryStatus, Origin
 from memsmith._canonical import canonical, normal_form, normalise, sha256_hex
+from memsmith._clock import to_text
 from memsmith.ledger import entry as ledger_entry
 from memsmith.ledger.entry import ENCODING, GENESIS, Row, payload_digest, row_hash
 from memsmith.ledger.record import (
@@ -99,6 +100,14 @@ def test_the_golden_ledger_replays_to_the_pinned_records() -> None:
     records = {ident: memory_record(memory) for ident, memory in replay.memories.items()}
     assert records == golden["memories"]
     assert [tombstone_record(stone) for stone in replay.tombstones.values()] == golden["tombstones"]
+    replaced = [(memory_record(memory), to_text(over)) for memory, over in replay.history]
+    assert [[*map(was.get, ("id", "version", "status", "system_from")), over] for was, over in replaced] == (
+        golden["history"]
+    )
+    effective = [(*b.slot[1:3], *b.segment[:3], b.system_from, b.system_to) for b in replay.segments]
+    assert [[to_text(v) if isinstance(v, datetime) else v for v in row] for row in effective] == (
+        golden["segments"]
+    )
 
 
 # -- normal forms ----------------------------------------------------------------------------------

@@ -34,6 +34,13 @@ class Field:
     memory_key: str
 
 
+@dataclass
+class Triple:
+    subject: str
+    predicate: str
+    object: str
+
+
 # -- derived from fields ---------------------------------------------------------------------------
 
 
@@ -199,6 +206,8 @@ async def test_a_revision_moves_a_fact_whose_key_was_derived_and_leaves_a_given_
     assert (moved.key, kept.key) == ("bob/lives_in", "mine")
     assert await store.timeline("ann/lives_in") == []
     assert [span.memory.id for span in await store.timeline("bob/lives_in")] == [derived.memory_id]
+    modelled = await store.revise(derived.memory_id, Triple("Dan", "lives_in", "Rome"))
+    assert modelled.key == "dan/lives_in"
     unkeyed = await store.revise(derived.memory_id, "Bob lives in Rome")
     assert unkeyed.key is None
     assert await store.timeline("bob/lives_in") == []

@@ -349,6 +349,10 @@ class SQLiteReads(ABC):
         rows = await self._hop(lambda c: c.execute(SQL["segments"], values).fetchall())
         return [segment_of(row) for row in rows]
 
+    async def strays(self, tenant: str) -> Sequence[str]:
+        rows = await self._hop(lambda c: c.execute(SQL["strays"], (tenant, tenant)).fetchall())
+        return sorted(row[0] for row in rows)
+
     async def seq_at(self, tenant: str, moment: datetime) -> int:
         return await self._hop(lambda connection: seq_at(connection, tenant, moment))
 

@@ -476,6 +476,15 @@ ORDER BY its_creation DESC, its_id DESC LIMIT ? OFFSET ?
 SELECT id FROM memories WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
 UNION SELECT memory_id FROM memory_segments WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
 
+-- name: strays
+-- Ids that history or segments name and no memory has.
+SELECT h.id FROM memory_history AS h
+WHERE h.tenant = ? AND NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = h.tenant AND m.id = h.id)
+UNION
+SELECT s.memory_id FROM memory_segments AS s
+WHERE s.tenant = ?
+    AND NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = s.tenant AND m.id = s.memory_id)
+
 -- name: versions
 -- Every version of memories, by a JSON list of ids, with the ledger row that made it.
 SELECT
