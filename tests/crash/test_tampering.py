@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tampered import EDITS, differences, opened, reopened
 
 from memsmith import MemoryBackend, MemoryStore, SQLiteBackend, StorageBackend, Verdict, Verification
 from memsmith.ledger.entry import GENESIS, Draft, Row, row_hash, seal
@@ -29,30 +30,9 @@ few = settings(max_examples=15)
 positions = st.integers(1, ROWS)
 
 
-@contextmanager
-def opened(path: Path) -> Generator[sqlite3.Connection]:
-    """Open the file as anybody who owns it could."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TRIGGER audit_log_keeps_rows")
-        connection.execute("DROP TRIGGER audit_log_keeps_values")
-        yield connection
-
-
-@asynccontextmanager
-async def reopened(path: Path) -> AsyncGenerator[MemoryStore]:
-    backend = SQLiteBackend(path, durability="normal")
-    async with await MemoryStore.init(backend) as store:
-        yield store
-
-
 async def verified(path: Path) -> Verification:
     async with reopened(path) as store:
         return await store.verify()
-
-
-async def differences(path: Path) -> dict[str, list[str]]:
-    async with reopened(path) as store:
-        return (await store.replay()).differences
 
 
 async def fault(path: Path) -> tuple[Fault | None, int | None]:
@@ -304,41 +284,6 @@ async def test_the_ledger_refuses_update_and_delete_from_raw_sql(fresh_copy: Cop
 
 # -- memories and tombstones -----------------------------------------------------------------------
 
-EDITS: dict[str, object] = {
-    "kind": "episode",
-    "scope": "elsewhere",
-    "key": "other",
-    "content": '"Milan"',
-    "content_hash": "00",
-    "value_digest": "00",
-    "session_id": "other",
-    "thread_id": "other",
-    "source": "other",
-    "confidence": 1.0,
-    "origin": "untrusted",
-    "sensitivity": "restricted",
-    "status": "superseded",
-    "held_status": "active",
-    "code": "policy",
-    "depends_on": '["x"]',
-    "metadata": '{"x":1}',
-    "actor": "mallory",
-    "created_at": "2020-01-01T00:00:00.000000Z",
-    "updated_at": "2020-01-01T00:00:00.000000Z",
-    "valid_from": "2020-01-01T00:00:00.000000Z",
-    "valid_to": "2040-01-01T00:00:00.000000Z",
-    "expires_at": "2040-01-01T00:00:00.000000Z",
-    "retracted_at": "2020-01-01T00:00:00.000000Z",
-    "retraction_reason": "other",
-    "version": 99,
-    "seq": 99,
-    "retracted_during": '[["2020-01-01T00:00:00.000000Z",null]]',
-    "asserted_order": 99,
-    "displaces": '["x"]',
-    "many": 1,
-    "system_from": "2020-01-01T00:00:00.000000Z",
-}
-
 
 def test_every_column_of_a_memory_is_tampered_with() -> None:
     assert {*EDITS, "tenant", "id"} == set(MEMORY_COLUMNS)
@@ -371,66 +316,6 @@ async def test_dropped_added_and_renamed_memories_are_found_by_replay(fresh_copy
         second: ["missing"],
         "renamed": ["unknown to the ledger"],
     }
-
-
-@contextmanager
-def past_opened(path: Path) -> Generator[sqlite3.Connection]:
-    with opened(path) as connection:
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE 'memory_%'"
-        ).fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
-        yield connection
-
-
-async def test_an_edited_column_of_a_replaced_version_is_found_by_replay(fresh_copy: Copy) -> None:
-    path = fresh_copy()
-    with past_opened(path) as connection:
-        version = "rowid = (SELECT min(rowid) FROM memory_history)"
-        (memory_id,) = connection.execute(f"SELECT id FROM memory_history WHERE {version}").fetchone()
-        async with reopened(path) as store:
-            edits = {**EDITS, "system_to": "2040-01-01T00:00:00.000000Z"}
-            for column, value in edits.items():
-                (before,) = connection.execute(
-                    f"SELECT {column} FROM memory_history WHERE {version}"
-                ).fetchone()
-                assert before != value
-                change = f"UPDATE memory_history SET {column} = ? WHERE {version}"
-                connection.execute(change, (value,))
-                assert (await store.replay()).differences == {memory_id: ["history"]}, column
-                connection.execute(change, (before,))
-            assert (await store.replay()).identical
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "DELETE FROM memory_segments WHERE {one}",
-        "UPDATE memory_segments SET valid_from = '2020-01-01T00:00:00.000000Z' WHERE {one}",
-        "UPDATE memory_segments SET valid_to = '2040-01-01T00:00:00.000000Z' WHERE {one}",
-        "UPDATE memory_segments SET key = 'other' WHERE {one}",
-        "UPDATE memory_segments SET asserted_order = 99 WHERE {one}",
-        "UPDATE memory_segments SET system_from = '2020-01-01T00:00:00.000000Z' WHERE {one}",
-        "UPDATE memory_segments SET system_to = '2040-01-01T00:00:00.000000Z' WHERE {one}",
-    ],
-)
-async def test_an_edited_or_dropped_segment_is_found_by_replay(fresh_copy: Copy, change: str) -> None:
-    path = fresh_copy()
-    with past_opened(path) as connection:
-        (memory_id,) = connection.execute(
-            "SELECT min(memory_id) FROM memory_segments WHERE system_to IS NULL"
-        ).fetchone()
-        one = f"memory_id = '{memory_id}' AND system_to IS NULL"
-        assert connection.execute(change.format(one=one)).rowcount
-    assert await differences(path) == {memory_id: ["segments"]}
-
-
-async def test_versions_dropped_or_moved_to_no_memory_are_found_by_replay(fresh_copy: Copy) -> None:
-    path = fresh_copy()
-    with past_opened(path) as connection:
-        (memory_id,) = connection.execute("SELECT min(id) FROM memory_history").fetchone()
-        connection.execute("UPDATE memory_history SET id = 'nobody' WHERE id = ?", (memory_id,))
-    assert await differences(path) == {memory_id: ["history"], "nobody": ["unknown to the ledger"]}
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from memsmith.errors import ArgumentError, InvalidIntervalError, NaiveDatetimeError
+from memsmith.lifecycle import Action, next_status
 from memsmith.protocols import ORDERS, StorageBackend
+from memsmith.state import State
 from memsmith.store.asof import AsOf
 from memsmith.store.store import MemoryStore
+from memsmith.store.supersede import settle
 from memsmith.testing.clock import START, ManualClock
 from memsmith.testing.conformance.base import TENANT, Suite
 from memsmith.testing.conformance.timing import KEY, MICROSECOND, day, say, told, value_at
 from memsmith.types import Memory, MemoryStatus, PendingConfirmation, ProposalInput
+from memsmith.unit import Unit
 from memsmith.validators.confidence import ConfidenceThreshold
+from memsmith.wants import Wants
 
 S = MemoryStatus
 
@@ -55,6 +61,18 @@ async def _moved_on(store: MemoryStore, clock: ManualClock, memories: list[Memor
             await store.revise(memory.id, f"revised {n}", "better")
             await store.amend_validity(memory.id, day(3), None)
     await store.propose_many([ProposalInput(f"later {n}", 0.5, valid_from=START) for n in range(9)], "s1")
+
+
+def _erasing(memory_id: str) -> Callable[[State], Memory]:
+    """Return the transition to ERASED by itself: what it destroys is not what reads are about."""
+
+    def decide(state: State) -> Memory:
+        memory = state.memory(memory_id)
+        status = next_status(memory_id, memory.status, Action.ERASE)
+        changed = state.change(memory, Action.ERASE, {"status": status, "content": None}, {}, actor="owner")
+        return settle(state, memory, changed, "owner")
+
+    return decide
 
 
 class PastReads(Suite):
@@ -362,6 +380,22 @@ class PastReads(Suite):
         await store.sweep()
         assert await told(store) == expected
         assert await told(store, system_at=day(0.5)) == [(0, 5, "Rome"), (5, 7, "Oslo"), (10, None, "Bern")]
+
+    async def test_what_is_erased_after_the_asked_moment_of_belief_is_suppressed_there_too(
+        self, store: MemoryStore, storage: StorageBackend, clock: ManualClock
+    ) -> None:
+        home, erased = await say(store, "Rome", 0), await say(store, "Oslo", 5)
+        plain = (await store.propose("plain", "s", 0.9, valid_from=day(0))).memory_id
+        for n, ident in enumerate((erased, plain)):
+            clock.set(day(10 + n))
+            await storage.commit(TENANT, [Unit(_erasing(ident), Wants(memories={ident}))], clock)
+        for believed in (day(1), day(10), day(11), day(20)):
+            assert await told(store, system_at=believed) == [(0, 5, "Rome")]
+            then = store.as_of(valid_at=day(6), system_at=believed)
+            assert [await then.get(ident) for ident in (home, erased)] == [None, None]
+            assert await _contents(then) == set()
+            assert await _contents(store.as_of(valid_at=day(2), system_at=believed)) == {"Rome"}
+        assert (await store.replay()).identical
 
     async def test_rectangles_keep_all_that_was_ever_effective(
         self, store: MemoryStore, clock: ManualClock
