@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from benchmarks.write.cases import WARM, Durability, WriteCase
-from memsmith.backends.sqlite.reading import SQL
+from memsmith.backends.sqlite.statements import SQL
 from memsmith.ledger.entry import ENCODING
 
 _SCHEMA = files("memsmith.backends.sqlite").joinpath("sql/schema.sql").read_text("utf-8")

@@ -17,7 +17,8 @@ import aiosqlite
 from benchmarks.write import floor, ours
 from benchmarks.write.legacy import Legacy
 from memsmith import MemoryStore, Verdict
-from memsmith.backends.sqlite.reading import SQL, compose
+from memsmith.backends.sqlite.listing import compose
+from memsmith.backends.sqlite.statements import SQL
 from memsmith.protocols import MemoryQuery
 from memsmith.types import DEFAULT_TENANT
 

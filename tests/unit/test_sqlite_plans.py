@@ -17,8 +17,9 @@ import pytest
 
 import memsmith
 from memsmith import ConfidenceThreshold, MemoryStore, ProposalInput, SQLiteBackend
+from memsmith.backends.sqlite.listing import Statement, Way, compose, compose_count
 from memsmith.backends.sqlite.opening import migrate
-from memsmith.backends.sqlite.reading import SQL, Statement, compose, compose_count
+from memsmith.backends.sqlite.statements import SQL
 from memsmith.protocols import FILTER_COLUMNS, ORDERS, MemoryQuery
 from memsmith.types import MemoryStatus, Point
 
@@ -67,6 +68,9 @@ HOT = {
     "chain_segments_joined": f"segments_current ({CHAIN} AND lane=? AND valid_from>?)",
     "close_segment": f"PRIMARY KEY ({PLACE})",
     "drop_segment": f"PRIMARY KEY ({PLACE})",
+    "few_valid": "segments_valid (tenant=? AND class=? AND valid_from>? AND valid_from<?)",
+    "few_believed": "segments_believed (tenant=? AND class=? AND system_from>? AND system_from<?)",
+    "few_changed": "memories_changed (tenant=? AND changed_class=? AND created_at>? AND created_at<?)",
     "segments": "PRIMARY KEY (tenant=? AND memory_id=?)",
     "members": f"segments_key ({CHAIN})",
     "versions": "sqlite_autoindex_memory_history_1 (tenant=? AND id=?)",
@@ -178,6 +182,17 @@ def test_one_memory_at_a_point_is_found_by_its_id(empty: sqlite3.Connection, at:
     assert all(OF_THEN in steps for steps in past)
 
 
+@pytest.mark.parametrize("at", [Point(EARLIER), Point(EARLIER, NOW)])
+@pytest.mark.parametrize("composed", [compose, compose_count])
+def test_the_few_that_can_hold_at_a_point_are_found_by_their_ids(
+    empty: sqlite3.Connection, at: Point, composed: Callable[..., list[Statement]]
+) -> None:
+    unkeyed, few, *replaced = plans(empty, composed("t", MemoryQuery(at=at), Way(known="[]", past="[]")))
+    assert unkeyed[0].startswith("SEARCH memories USING INDEX memories_unkeyed (tenant=?")
+    assert few[0] == "SEARCH memories USING INDEX sqlite_autoindex_memories_1 (tenant=? AND id=?)"
+    assert all(steps[0] == OF_THEN for steps in replaced)
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("after", [None, ("x", "m")])
@@ -220,7 +235,12 @@ def _composed() -> set[str]:
     wheres = {f"list_where_{name}" for name in {*FILTER_COLUMNS, "content"}}
     pages = {f"list_{part}_{o}_{d}" for part in ("after", "by") for o in ORDERS for d in ("asc", "desc")}
     past = {f"past_{part}_created_at_{d}" for part in ("after", "by") for d in ("asc", "desc")}
-    return wheres | pages | past | {"list_past", "count_past"}
+    return (
+        wheres
+        | pages
+        | past
+        | {f"{what}_{some}" for what in ("list", "count") for some in ("past", "few", "replaced")}
+    )
 
 
 def test_every_named_query_is_used() -> None:

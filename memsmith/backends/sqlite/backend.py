@@ -22,7 +22,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 from memsmith._clock import MICROSECOND
 from memsmith.backends.sqlite.filelock import FileLock, has_wal_reset_bug
 from memsmith.backends.sqlite.opening import inspect_file, is_busy, is_current, migrate, translated
-from memsmith.backends.sqlite.reading import SQL, SQLiteReads, head
+from memsmith.backends.sqlite.reading import SQLiteReads
+from memsmith.backends.sqlite.statements import SQL, head
 from memsmith.backends.sqlite.writing import settle_and_write, write
 from memsmith.errors import ArgumentError, ClosedError, ImportRefusedError, StoreBusyError
 from memsmith.protocols import Clock

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
-from operator import index, itemgetter
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from memsmith._canonical import canonical
 from memsmith._clock import from_text, to_text
-from memsmith.backends._sql import load_queries
+from memsmith.backends.sqlite.listing import compose, compose_count, found, merged
+from memsmith.backends.sqlite.statements import SQL, head
 from memsmith.errors import DamagedRecordError, LedgerError
 from memsmith.ledger.entry import Row
-from memsmith.ledger.record import MEMORY_COLUMNS, TOMBSTONE_COLUMNS, memory_of_row, tombstone_of
+from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_of_row, tombstone_of
 from memsmith.protocols import Memories, MemoryQuery, Rows, Segments, Tombstones, Versions
 from memsmith.temporal import Believed, Segment
 from memsmith.types import Head, Memory, Outcome, Slot, Tombstone, Version
@@ -28,19 +25,10 @@ from memsmith.wants import Beneath, Loaded, OutcomeKey, OutcomeRecord, Wants
 
 T = TypeVar("T")
 
-SQL: Final = load_queries("memsmith.backends.sqlite")
 _NEWEST: Final = 2**62
 _PIECE: Final = 100
-_AFTER_ALL: Final = "~"
-"""A text that comes after every time."""
 _row: Final[Callable[[Any], Row]] = partial(tuple.__new__, Row)  # pyright: ignore[reportUnknownMemberType]  # Row._make without its check
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
-_JSON_TYPES: Final = {
-    str: ("text", "text"),
-    int: ("integer", "real"),
-    float: ("integer", "real"),
-    type(None): ("null", "null"),
-}
 
 
 def fetch(connection: sqlite3.Connection, tenant: str, wants: Wants, now: datetime) -> Loaded:
@@ -142,15 +130,6 @@ def _outcome(row: Any) -> OutcomeRecord:
     return OutcomeRecord(outcome, digest)
 
 
-def head(connection: sqlite3.Connection, tenant: str) -> Head | None:
-    """Return the head record."""
-    row = connection.execute(SQL["head"], (tenant,)).fetchone()
-    try:
-        return None if row is None else Head(index(row[0]), row[1], from_text(row[2]))
-    except (TypeError, ValueError) as error:
-        raise LedgerError(f"The head record of tenant {tenant!r} was damaged: {error}") from error
-
-
 def ledger(connection: sqlite3.Connection, tenant: str, after: int, limit: int) -> list[Any]:
     """Return ledger rows; text that is not UTF-8 comes with surrogates, for verification to stumble on."""
     values = (tenant, after, limit)
@@ -176,109 +155,6 @@ def scan(
         last = after = rows[-1][0]
         limit -= len(rows)
     return last
-
-
-Statement: TypeAlias = tuple[str, list[Any]]
-"""SQL and the values it binds."""
-
-
-def compose(tenant: str, query: MemoryQuery) -> list[Statement]:
-    """Return the statements of a list, put together from named parts alone.
-
-    A list at a moment of belief takes two, each in the order of the list and no longer than it with
-    its offset: of what is still believed, and of what was replaced since.
-    """
-    direction = "desc" if query.descending else "asc"
-    by = f"{query.order_by}_{direction}"
-    statements: list[Statement] = []
-    limits = [query.limit, query.offset]
-    if query.at is not None and query.at.system_at is not None:
-        limits = [query.limit + query.offset, 0]
-    for start, values, past in _starts(tenant, query, "list"):
-        parts, given = _conditions(query)
-        # The history of a memory is found by its id, in the order in which memories were created.
-        prefix = "past" if past and query.order_by == "created_at" else "list"
-        if query.after is not None:
-            parts.append(SQL[f"{prefix}_after_{by}"])
-            given += query.after
-        parts.append(SQL[f"{prefix}_by_{by}"])
-        statements.append(("\n".join([start, *parts]), [*values, *given, *limits]))
-    return statements
-
-
-def compose_count(tenant: str, query: MemoryQuery) -> list[Statement]:
-    """Return the statements whose answers add up to the number of memories a query finds."""
-    statements: list[Statement] = []
-    for start, values, _ in _starts(tenant, query, "count"):
-        parts, given = _conditions(query)
-        statements.append(("\n".join([start, *parts]), values + given))
-    return statements
-
-
-def _starts(tenant: str, query: MemoryQuery, name: str) -> list[tuple[str, list[Any], bool]]:
-    """Return how the statements of a query begin, and whether each is about replaced versions."""
-    at = query.at
-    if at is None or at.system_at is None:
-        return [(SQL[name], [tenant], False)]
-    believed = to_text(at.system_at)
-    return [
-        (SQL[name] + "\n" + SQL["list_known"], [tenant, believed, believed], False),
-        (SQL[f"{name}_past"], [tenant, *[believed] * 4], True),
-    ]
-
-
-def _conditions(query: MemoryQuery) -> tuple[list[str], list[Any]]:
-    parts: list[str] = []
-    values: list[Any] = []
-    fixed = {
-        "status": None if query.status is None else query.status.value,
-        "session_id": query.session_id,
-        "kind": query.kind,
-    }
-    wanted = [(name, value) for name, value in fixed.items() if value is not None]
-    for name, value in [*wanted, *query.columns.items()]:
-        parts.append(SQL[f"list_where_{name}"])
-        values.append(value)
-    for path, value in query.paths.items():
-        parts.append(SQL["list_where_content"])
-        at = "$" + "".join(f'."{segment}"' for segment in path)
-        kinds = (str(value).lower(),) * 2 if isinstance(value, bool) else _JSON_TYPES[type(value)]
-        values += [at, value, at, *kinds]
-    if query.at is not None and query.at.present:
-        parts.append(SQL["list_present"])
-        values += [to_text(query.at.valid_at)] * 7
-    elif query.at is not None:
-        if query.at.system_at is not None and query.at.system_at <= query.at.valid_at:
-            parts.append(SQL["list_active"])
-        parts.append(SQL["list_at"])
-        moment = to_text(query.at.valid_at)
-        believed = _AFTER_ALL if query.at.system_at is None else to_text(query.at.system_at)
-        values += [moment] * 7 + [believed] * 2
-    return parts, values
-
-
-def found(
-    connection: sqlite3.Connection,
-    composed: Callable[[str, MemoryQuery], list[Statement]],
-    tenant: str,
-    query: MemoryQuery,
-) -> list[list[Any]]:
-    """Return the rows that the statements of a query find."""
-    at = query.at
-    if at is not None and at.present:
-        newest = head(connection, tenant)
-        if newest is not None and newest.time is not None and newest.time > at.valid_at:
-            query = replace(query, at=replace(at, valid_at=newest.time))
-    return [connection.execute(sql, values).fetchall() for sql, values in composed(tenant, query)]
-
-
-def merged(halves: Sequence[Sequence[Any]], query: MemoryQuery) -> Sequence[Any]:
-    """Return the rows that a query asks for out of those its statements found."""
-    if len(halves) == 1:
-        return halves[0]
-    sorted_by, ident = MEMORY_COLUMNS.index(query.order_by), MEMORY_COLUMNS.index("id")
-    every = heapq.merge(*halves, key=itemgetter(sorted_by, ident), reverse=query.descending)
-    return list(islice(every, query.offset, query.offset + query.limit))
 
 
 def versions(connection: sqlite3.Connection, tenant: str, memory_ids: Sequence[str]) -> Versions:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from memsmith.backends.sqlite.reading import SQL, head, scan
+from memsmith.backends.sqlite.reading import scan
+from memsmith.backends.sqlite.statements import SQL, head
 from memsmith.backends.sqlite.writing import write
 from memsmith.ledger.record import memory_record
 from memsmith.ledger.replay import Replay

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from memsmith._canonical import canonical
 from memsmith._clock import to_text
-from memsmith.backends.sqlite.reading import SQL, fetch, head
+from memsmith.backends.sqlite.reading import fetch
+from memsmith.backends.sqlite.statements import SQL, head
 from memsmith.ledger.record import TOMBSTONE_COLUMNS, memory_record, tombstone_record
 from memsmith.temporal import Believed
 from memsmith.unit import Settled, Unit, empty_head, settle

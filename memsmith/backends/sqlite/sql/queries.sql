@@ -418,6 +418,70 @@ END
 -- Only versions that were there by a moment; those replaced since come from the history.
 AND created_at <= ? AND system_from <= ?
 
+-- name: list_unkeyed
+-- Only what has no key, where those with one are found by what is effective of them.
+AND key IS NULL
+
+-- name: list_few
+-- The start of a list of some memories that have a key, by a JSON list of their ids.
+SELECT
+    tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
+    source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor,
+    created_at, updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason,
+    version, seq, retracted_during, asserted_order, displaces, many, system_from
+FROM memories INDEXED BY sqlite_autoindex_memories_1
+WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) AND key IS NOT NULL
+
+-- name: count_few
+-- How many there are of some memories that have a key; conditions follow.
+SELECT count(*) FROM memories INDEXED BY sqlite_autoindex_memories_1
+WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) AND key IS NOT NULL
+
+-- name: few_valid
+-- Whose segments, of those still believed, cover a moment, by a JSON list of [class, no start before].
+SELECT s.memory_id
+FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+WHERE s.tenant = ? AND s.system_to IS NULL AND s.class IS json_extract(wanted.value, '$[0]')
+    AND s.valid_from >= json_extract(wanted.value, '$[1]') AND s.valid_from <= ?
+    AND (s.valid_to IS NULL OR s.valid_to > ?) AND s.system_from <= ?
+LIMIT ?
+
+-- name: few_believed
+-- Whose segments, of those no longer believed, cover a moment of each time; classes of system time.
+SELECT s.memory_id
+FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+WHERE s.tenant = ? AND s.system_to IS NOT NULL AND s.class IS json_extract(wanted.value, '$[0]')
+    AND s.system_from >= json_extract(wanted.value, '$[1]') AND s.system_from <= ? AND s.system_to > ?
+    AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
+LIMIT ?
+
+-- name: few_changed
+-- Which memories were there at a moment of belief and changed since; what was quarantined or erased
+-- since is left out at every point.
+SELECT m.id
+FROM json_each(?) AS wanted CROSS JOIN memories AS m
+WHERE m.tenant = ? AND m.system_from > m.created_at
+    AND m.changed_class IS json_extract(wanted.value, '$[0]')
+    AND m.created_at >= json_extract(wanted.value, '$[1]') AND m.created_at <= ? AND m.system_from > ?
+    AND m.status NOT IN ('quarantined', 'erased')
+LIMIT ?
+
+-- name: list_replaced
+-- The start of a list of some memories in the versions that a moment of belief had and that were
+-- replaced since, by a JSON list of their ids.
+SELECT
+    tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
+    source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor,
+    created_at, updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason,
+    version, seq, retracted_during, asserted_order, displaces, many, system_from
+FROM memory_history AS memories
+WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) AND system_from <= ? AND system_to > ?
+
+-- name: count_replaced
+-- How many of some memories had versions that were replaced since; conditions follow.
+SELECT count(*) FROM memory_history AS memories
+WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) AND system_from <= ? AND system_to > ?
+
 -- name: list_active
 -- What was superseded or expired by the moment of belief holds at no moment from then on.
 AND status = 'active'

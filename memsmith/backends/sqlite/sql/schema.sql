@@ -54,10 +54,17 @@ CREATE TABLE memories (
     displaces TEXT NOT NULL, -- JSON list of ids
     many INTEGER NOT NULL,
     system_from TEXT NOT NULL,
+    -- How many digits its age in seconds had when it last changed.
+    changed_class INTEGER GENERATED ALWAYS AS (
+        length(CAST((julianday(system_from) - julianday(created_at)) * 86400 AS INTEGER))
+    ) VIRTUAL,
     PRIMARY KEY (tenant, id)
 );
 
 CREATE INDEX memories_created ON memories (tenant, created_at, id, system_from);
+CREATE INDEX memories_unkeyed ON memories (tenant, created_at, id) WHERE key IS NULL;
+CREATE INDEX memories_changed ON memories (tenant, changed_class, created_at, system_from, id)
+    WHERE system_from > created_at;
 CREATE INDEX memories_session ON memories (tenant, session_id, created_at, id);
 CREATE INDEX memories_value ON memories (tenant, value_digest)
     WHERE status IN ('active', 'pending_confirmation');
@@ -149,12 +156,22 @@ CREATE TABLE memory_segments (
     asserted_order INTEGER NOT NULL,
     system_from TEXT NOT NULL,
     system_to TEXT CHECK (system_to > system_from), -- NULL while it is believed
+    -- How many digits its length in seconds has, in valid time while it is believed, then in system
+    -- time; NULL where it is endless. What holds at a moment began no longer ago than its class lasts.
+    class INTEGER GENERATED ALWAYS AS (
+        length(CAST((julianday(iif(system_to IS NULL, valid_to, system_to))
+            - julianday(iif(system_to IS NULL, valid_from, system_from))) * 86400 AS INTEGER))
+    ) VIRTUAL,
     PRIMARY KEY (tenant, memory_id, valid_from, system_from)
 ) WITHOUT ROWID;
 
 CREATE INDEX segments_current ON memory_segments (tenant, key, scope, kind, lane, valid_from)
     WHERE system_to IS NULL;
 CREATE INDEX segments_key ON memory_segments (tenant, key, scope, kind);
+CREATE INDEX segments_valid ON memory_segments (tenant, class, valid_from, valid_to, system_from)
+    WHERE system_to IS NULL;
+CREATE INDEX segments_believed ON memory_segments (tenant, class, system_from, system_to)
+    WHERE system_to IS NOT NULL;
 
 -- Those believed now are disjoint, so the one that begins last before the new one ends, ends last.
 CREATE TRIGGER memory_segments_do_not_overlap BEFORE INSERT ON memory_segments WHEN NEW.system_to IS NULL
