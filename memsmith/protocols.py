@@ -44,13 +44,20 @@ Segments: TypeAlias = list[Believed]
 # -- validators -----------------------------------------------------------------------------------
 
 
+LIVE_ON_KEY = 1_000
+"""How many current, and how many waiting memories a validator is shown of a key at most."""
+
+
 @dataclass(frozen=True)
 class ValidationContext:
     """What a validator may look at beside the proposal; read-only."""
 
     actor: str
     live_on_key: tuple[Memory, ...] = ()
-    """ACTIVE and pending memories on the same tenant, scope, kind and key, as of just before."""
+    """What is current on the same tenant, scope, kind and key, then what waits there, as of just before.
+
+    The oldest `LIVE_ON_KEY` of each, a many-valued key's other values included.
+    """
 
 
 @runtime_checkable

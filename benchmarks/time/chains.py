@@ -86,8 +86,10 @@ def _key(number: int) -> str:
 async def _reads(stored: Stored, rounds: int, count: int) -> list[Comparison]:
     store, source = stored.store, random.Random(0)
     get = Comparison("as-of get", "get of what holds now", READ_TARGET)
-    oldest = Comparison("as-of list page of 50, oldest first", "list page of what holds now", READ_TARGET)
-    newest = Comparison("as-of list page of 50, newest first", "list page of what holds now", READ_TARGET)
+    now = "list page of what holds now"
+    oldest = Comparison("as-of list page of 50, oldest first", now, READ_TARGET)
+    newest = Comparison("as-of list page of 50, newest first", now, READ_TARGET)
+    valid = Comparison("list page of 50 valid then, as believed now", now, READ_TARGET)
     units = range(len(stored.times))
     for _ in range(rounds):
         places = [source.choice(units) for _ in range(count)]
@@ -96,9 +98,11 @@ async def _reads(stored: Stored, rounds: int, count: int) -> list[Comparison]:
         get.base.append(await _median([_getting(store, stored.ids[-1][k], None) for k in keys]))
         get.ours.append(await _median([_getting(store, ident, at) for ident, at in past]))
         for page, descending in ((oldest, False), (newest, True)):
-            page.base.append(await _median([_listing(store, None, descending) for _ in places]))
-            page.ours.append(await _median([_listing(store, at, descending) for _, at in past]))
-    return [get, oldest, newest]
+            page.base.append(await _median([_listing(store, None, None, descending) for _ in places]))
+            page.ours.append(await _median([_listing(store, at, at, descending) for _, at in past]))
+        valid.base.append(oldest.base[-1])
+        valid.ours.append(await _median([_listing(store, at, None, False) for _, at in past]))
+    return [get, oldest, newest, valid]
 
 
 def _getting(store: MemoryStore, ident: str, at: datetime | None) -> Callable[[], Awaitable[None]]:
@@ -109,10 +113,12 @@ def _getting(store: MemoryStore, ident: str, at: datetime | None) -> Callable[[]
     return call
 
 
-def _listing(store: MemoryStore, at: datetime | None, descending: bool) -> Callable[[], Awaitable[None]]:
+def _listing(
+    store: MemoryStore, valid_at: datetime | None, system_at: datetime | None, descending: bool
+) -> Callable[[], Awaitable[None]]:
     async def call() -> None:
-        if not await store.as_of(valid_at=at, system_at=at).list(descending=descending):
-            raise RuntimeError(f"expected something to hold at {at}")
+        if not await store.as_of(valid_at=valid_at, system_at=system_at).list(descending=descending):
+            raise RuntimeError(f"expected something to hold at {valid_at}")
 
     return call
 

@@ -8,6 +8,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
@@ -26,7 +27,9 @@ from memsmith.ledger.entry import Row
 from memsmith.metrics import TRANSITIONS, NullMetrics
 from memsmith.policy.keys import KeyedBy, Keys
 from memsmith.protocols import (
+    LIVE_ON_KEY,
     Clock,
+    MemoryQuery,
     Metrics,
     Reads,
     StorageBackend,
@@ -46,9 +49,9 @@ from memsmith.store.prepare import Digester, Limits, Prepared, arguments_of, pre
 from memsmith.store.propose import Reinforcement, Rules
 from memsmith.store.secrets import open_secrets
 from memsmith.store.transaction import Transactions
-from memsmith.types import DEFAULT_TENANT, Memory, MemoryStatus, ProposalInput, Swept
+from memsmith.types import DEFAULT_TENANT, Memory, MemoryStatus, Point, ProposalInput, Swept
 from memsmith.unit import Unit
-from memsmith.wants import Tail, Wants
+from memsmith.wants import Wants
 
 T = TypeVar("T")
 logger = logging.getLogger("memsmith")
@@ -247,15 +250,17 @@ class Engine:
             raise TransactionTimeoutError("Validators outlasted the transaction's deadline") from None
 
     async def _context_of(self, memory: Memory) -> ValidationContext:
-        slot = memory.slot
-        if slot is None:
+        if memory.key is None:
             return ValidationContext(memory.actor)
-        now = self._clock()
-        wants = Wants(chains={slot._replace(lane=""): Tail(now, now)})
-        loaded = await self._read(lambda r: r.fetch(self._tenant, wants, now))
-        current = {b.segment.memory_id for b in loaded.segments if b.segment.start <= now}
-        waiting = MemoryStatus.PENDING_CONFIRMATION
-        live = [m for m in loaded.memories if m.status is waiting or m.id in current]
+        on_key = MemoryQuery(
+            kind=memory.kind, columns={"scope": memory.scope, "key": memory.key}, limit=LIVE_ON_KEY
+        )
+        current = replace(on_key, at=Point(self._clock(), present=True))
+        waiting = replace(on_key, status=MemoryStatus.PENDING_CONFIRMATION)
+        live = [
+            *await self._read(lambda reads: reads.list(self._tenant, current)),
+            *await self._read(lambda reads: reads.list(self._tenant, waiting)),
+        ]
         return ValidationContext(memory.actor, tuple(live))
 
     async def _change(

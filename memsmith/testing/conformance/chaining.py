@@ -10,12 +10,20 @@ import pytest
 
 from memsmith.errors import BaseChangedError
 from memsmith.policy.keys import KeyedBy
-from memsmith.protocols import StorageBackend
+from memsmith.protocols import StorageBackend, ValidationContext
 from memsmith.store.store import MemoryStore
 from memsmith.testing.clock import ManualClock
 from memsmith.testing.conformance.base import TENANT, Suite
 from memsmith.testing.conformance.timing import KEY, Told, day, say, status_of, told, value_at
-from memsmith.types import Accepted, MemoryStatus, Origin, PendingConfirmation, Rejected
+from memsmith.types import (
+    Accepted,
+    Memory,
+    MemoryStatus,
+    Origin,
+    PendingConfirmation,
+    Rejected,
+    ValidationResult,
+)
 from memsmith.validators.confidence import ConfidenceThreshold
 
 S = MemoryStatus
@@ -368,3 +376,30 @@ class Chaining(Suite):
                 (0, 5, "Rome"),
                 (5, None, "Oslo"),
             ]
+
+    async def test_a_validator_is_shown_every_current_value_of_a_key_and_those_that_wait(
+        self, storage: StorageBackend, clock: ManualClock
+    ) -> None:
+        shown: list[list[Any]] = []
+
+        async def look(memory: Memory, context: ValidationContext) -> ValidationResult:
+            shown.append([m.content for m in context.live_on_key])
+            return ValidationResult(passed=True)
+
+        async with await MemoryStore.init(
+            storage, [look, ConfidenceThreshold(0.5)], clock=clock, tenant=TENANT,
+            cardinality={"user:*/hobby": "many"},
+        ) as store:  # fmt: skip
+            ids = [await say(store, hobby, 0, key="user:ann/hobby") for hobby in ("chess", "golf", "tea")]
+            await store.retract(ids[1])
+            assert isinstance(await store.propose("ski", "s", 0.1, key="user:ann/hobby"), PendingConfirmation)
+            await say(store, "tea", 0, scope="elsewhere", key="user:ann/hobby")
+            await say(store, "go", 0, key="user:ann/hobby")
+            assert shown[-1] == ["chess", "tea", "ski"]
+            await say(store, "Rome", 0)
+            await say(store, "Oslo", 5)
+            await say(store, "Bern", -5)
+            assert shown[-3:] == [[], ["Rome"], ["Rome"]]
+            clock.set(day(10))
+            await say(store, "Paris", 9)
+            assert shown[-1] == ["Oslo"]
