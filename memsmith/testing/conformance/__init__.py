@@ -34,6 +34,7 @@ pytest.register_assert_rewrite(
             "governing",
             "holding",
             "listing",
+            "past_lists",
             "recording",
             "remembering",
             "reopening",

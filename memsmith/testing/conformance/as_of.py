@@ -5,62 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
 from memsmith.errors import ArgumentError, InvalidIntervalError, NaiveDatetimeError
 from memsmith.lifecycle import Action, next_status
-from memsmith.protocols import ORDERS, StorageBackend
+from memsmith.protocols import StorageBackend
 from memsmith.state import State
-from memsmith.store.asof import AsOf
 from memsmith.store.store import MemoryStore
 from memsmith.store.supersede import settle
 from memsmith.testing.clock import START, ManualClock
 from memsmith.testing.conformance.base import TENANT, Suite
-from memsmith.testing.conformance.timing import KEY, MICROSECOND, day, say, told, value_at
-from memsmith.types import Memory, MemoryStatus, PendingConfirmation, ProposalInput
+from memsmith.testing.conformance.timing import KEY, MICROSECOND, contents, day, say, told, value_at
+from memsmith.types import Memory, MemoryStatus, PendingConfirmation
 from memsmith.unit import Unit
 from memsmith.validators.confidence import ConfidenceThreshold
 from memsmith.wants import Wants
 
 S = MemoryStatus
-
-WHEN = day(0.25)
-"""A moment at which, of the varied memories, the superseded ones hold too."""
-
-
-async def _contents(reader: AsOf, **query: Any) -> set[Any]:
-    found = await reader.list(limit=1000, **query)
-    assert await reader.count(**query) == len(found)
-    return {memory.content for memory in found}
-
-
-async def _varied(store: MemoryStore, clock: ManualClock) -> list[Memory]:
-    """Store memories with many equal sort values, let a day pass, and return what held at WHEN."""
-    for n in range(12):
-        await store.propose(f"plain {n}", f"s{n % 3}", [0.2, 0.5, 0.1 + 0.2][n % 3], valid_from=START)
-    batch = [ProposalInput(f"old {n}", 0.5, key=f"k{n}", valid_from=START) for n in range(12)]
-    await store.propose_many(batch, "s1")
-    clock.set(day(0.5))
-    for n in range(0, 12, 2):
-        await store.propose(f"new {n}", "s2", 0.5, key=f"k{n}")
-    clock.set(day(1))
-    return await store.as_of(valid_at=WHEN).list(limit=1000)
-
-
-async def _moved_on(store: MemoryStore, clock: ManualClock, memories: list[Memory]) -> None:
-    """Change some of the memories in every way, leave others alone, and add more."""
-    clock.set(day(2))
-    for n, memory in enumerate(memories):
-        if n % 5 == 0:
-            await store.retract(memory.id, "wrong")
-        elif n % 5 == 1:
-            await store.update_confidence(memory.id, 0.99)
-        elif n % 5 == 2:
-            await store.revise(memory.id, f"revised {n}", "better")
-            await store.amend_validity(memory.id, day(3), None)
-    await store.propose_many([ProposalInput(f"later {n}", 0.5, valid_from=START) for n in range(9)], "s1")
 
 
 def _erasing(memory_id: str) -> Callable[[State], Memory]:
@@ -94,10 +56,10 @@ class PastReads(Suite):
         assert await value_at(store.as_of(valid_at=day(6), system_at=day(10) - MICROSECOND)) == "Rome"
 
     async def test_before_anything_was_known_nothing_holds(self, store: MemoryStore) -> None:
-        assert await _contents(store.as_of(system_at=day(1))) == set()
+        assert await contents(store.as_of(system_at=day(1))) == set()
         ident = await say(store, "Rome", -10)
         before = store.as_of(valid_at=day(0), system_at=START - MICROSECOND)
-        assert await _contents(before) == set()
+        assert await contents(before) == set()
         assert await before.get(ident) is None
         assert await before.history(ident) == []
         assert await before.timeline(KEY) == []
@@ -161,7 +123,7 @@ class PastReads(Suite):
                 moved = await say(store, "Oslo", 1)
                 for believed in (None, day(1000)):
                     assert await told(store, system_at=believed) == [(0, 1, "Rome"), (1, None, "Oslo")]
-                    assert await _contents(store.as_of(system_at=believed)) == {"Oslo"}
+                    assert await contents(store.as_of(system_at=believed)) == {"Oslo"}
                 await store.retract(home)
                 assert await told(store) == [(1, None, "Oslo")]
                 assert await told(store, system_at=day(0.5)) == [(0, None, "Rome")]
@@ -187,11 +149,11 @@ class PastReads(Suite):
             clock.set(day(2))
             await say(store, "Oslo", 2)
             first, second = store.as_of(valid_at=day(0.5), system_at=day(0.5)), store.as_of(valid_at=day(0.5))
-            assert await _contents(first) == {"Rome"}
-            assert await _contents(second) == {"Rome", "held"}
-            assert await _contents(first, status=S.ACTIVE) == {"Rome"}
-            assert await _contents(second, status=S.ACTIVE) == {"held"}
-            assert await _contents(second, status=S.SUPERSEDED) == {"Rome"}
+            assert await contents(first) == {"Rome"}
+            assert await contents(second) == {"Rome", "held"}
+            assert await contents(first, status=S.ACTIVE) == {"Rome"}
+            assert await contents(second, status=S.ACTIVE) == {"held"}
+            assert await contents(second, status=S.SUPERSEDED) == {"Rome"}
             then, by_now = await first.get(home), await second.get(home)
             assert then is not None
             assert by_now is not None
@@ -210,59 +172,6 @@ class PastReads(Suite):
         assert await store.as_of(valid_at=day(10)).get(ident) is None
         assert await store.as_of().get("0" * 32) is None
 
-    # -- lists --------------------------------------------------------------------------------------
-
-    @pytest.mark.parametrize("descending", [False, True])
-    @pytest.mark.parametrize("order_by", ORDERS)
-    async def test_pages_of_the_past_neither_skip_nor_repeat_whatever_happened_since(
-        self, store: MemoryStore, clock: ManualClock, order_by: str, descending: bool
-    ) -> None:
-        before = await _varied(store, clock)
-        assert len(before) == 24
-        assert {m.status for m in before} == {S.ACTIVE, S.SUPERSEDED}
-        order: dict[str, Any] = {"order_by": order_by, "descending": descending}
-        expected = await store.as_of(valid_at=WHEN).list(limit=1000, **order)
-        await _moved_on(store, clock, before)
-        then = store.as_of(valid_at=WHEN, system_at=day(1))
-        assert await then.list(limit=1000, **order) == expected
-        assert sorted(m.id for m in expected) == sorted(m.id for m in before)
-        seen: list[Memory] = []
-        cursor: str | None = None
-        while True:
-            page = await then.list(limit=5, cursor=cursor, **order)
-            seen += page
-            # Writing between the pages moves nothing.
-            await store.propose(f"between {len(seen)}", "s0", 0.5, valid_from=START)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        assert seen == expected
-        assert await then.list(limit=7, offset=6, **order) == expected[6:13]
-        assert await then.count() == len(expected)
-
-    async def test_filters_are_about_the_version_of_then(
-        self, store: MemoryStore, clock: ManualClock
-    ) -> None:
-        before = await _varied(store, clock)
-        await _moved_on(store, clock, before)
-        then = store.as_of(valid_at=WHEN, system_at=day(1))
-        queries: list[dict[str, Any]] = [
-            {"session_id": "s1"},
-            {"status": "superseded"},
-            {"field_filters": {"confidence": 0.5}},
-            {"field_filters": {"key": "k3"}},
-            {"field_filters": {"confidence": 0.99}},
-        ]
-
-        def matches(memory: Memory, query: dict[str, Any]) -> bool:
-            wanted = {name: v for name, v in query.items() if name != "field_filters"}
-            wanted |= query.get("field_filters", {})
-            return all(getattr(memory, name) == value for name, value in wanted.items())
-
-        for query in queries:
-            assert await _contents(then, **query) == {m.content for m in before if matches(m, query)}
-        assert await _contents(then, field_filters={"confidence": 0.99}) == set()
-
     async def test_an_unkeyed_fact_holds_in_its_interval_less_what_was_taken_out(
         self, store: MemoryStore, clock: ManualClock
     ) -> None:
@@ -271,15 +180,15 @@ class PastReads(Suite):
         await store.retract(ident, "elsewhere", during=(day(4), day(6)))
         points = {(-1): set[str](), 0: {"Oslo"}, 4: set[str](), 5: set[str](), 6: {"Oslo"}, 10: set[str]()}
         for at, expected in points.items():
-            assert await _contents(store.as_of(valid_at=day(at))) == expected
-        assert await _contents(store.as_of(valid_at=day(5), system_at=day(0.5))) == {"Oslo"}
+            assert await contents(store.as_of(valid_at=day(at))) == expected
+        assert await contents(store.as_of(valid_at=day(5), system_at=day(0.5))) == {"Oslo"}
         with pytest.raises(InvalidIntervalError):
             await store.retract(ident, during=(day(4), day(5)))
         clock.set(day(2))
         gone = await store.retract(ident, during=(day(0), None))
         assert gone.status is S.RETRACTED
-        assert await _contents(store.as_of(valid_at=day(0))) == set()
-        assert await _contents(store.as_of(valid_at=day(0), system_at=day(1.5))) == {"Oslo"}
+        assert await contents(store.as_of(valid_at=day(0))) == set()
+        assert await contents(store.as_of(valid_at=day(0), system_at=day(1.5))) == {"Oslo"}
 
     # -- how what is believed changed ----------------------------------------------------------------
 
@@ -393,8 +302,8 @@ class PastReads(Suite):
             assert await told(store, system_at=believed) == [(0, 5, "Rome")]
             then = store.as_of(valid_at=day(6), system_at=believed)
             assert [await then.get(ident) for ident in (home, erased)] == [None, None]
-            assert await _contents(then) == set()
-            assert await _contents(store.as_of(valid_at=day(2), system_at=believed)) == {"Rome"}
+            assert await contents(then) == set()
+            assert await contents(store.as_of(valid_at=day(2), system_at=believed)) == {"Rome"}
         assert (await store.replay()).identical
 
     async def test_rectangles_keep_all_that_was_ever_effective(
@@ -440,7 +349,7 @@ class PastReads(Suite):
     ) -> None:
         for city in ("Rome", "Oslo", "Bern"):
             result = await store.propose(city, "s", 0.9, key=KEY)
-            assert await _contents(store.as_of()) == {city}
+            assert await contents(store.as_of()) == {city}
             assert await store.as_of().get(result.memory_id) == result.memory
             clock.advance(timedelta(hours=-1))
 

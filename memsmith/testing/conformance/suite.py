@@ -10,6 +10,7 @@ from memsmith.testing.conformance.committing import Committing
 from memsmith.testing.conformance.governing import Governing
 from memsmith.testing.conformance.holding import Holding, Isolation
 from memsmith.testing.conformance.listing import Listing
+from memsmith.testing.conformance.past_lists import PastLists
 from memsmith.testing.conformance.recording import Recording
 from memsmith.testing.conformance.remembering import Remembering
 from memsmith.testing.conformance.reopening import Reopening
@@ -27,6 +28,7 @@ class BackendConformance(
     Timing,
     Chaining,
     PastReads,
+    PastLists,
     Reopening,
 ):
     """Subclass it, say how a backend is made, and pytest runs the suite on it.

@@ -43,6 +43,13 @@ async def say(store: MemoryStore, content: Any, start: float, end: float | None 
     return result.memory_id
 
 
+async def contents(reader: AsOf, **query: Any) -> set[Any]:
+    """Return the contents that a reader lists, having seen that it counts as many."""
+    found = await reader.list(limit=1000, **query)
+    assert await reader.count(**query) == len(found)
+    return {memory.content for memory in found}
+
+
 async def value_at(reader: AsOf, key: str = KEY, **where: Any) -> Any:
     """Return what a key says at the point a handle reads; None where it says nothing."""
     found = await reader.list(field_filters={"key": key, **where})
