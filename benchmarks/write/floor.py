@@ -26,7 +26,6 @@ from memsmith.backends.sqlite.statements import SQL
 from memsmith.ledger.entry import ENCODING
 
 _SCHEMA = files("memsmith.backends.sqlite").joinpath("sql/schema.sql").read_text("utf-8")
-_MEMORY = "SELECT * FROM memories WHERE tenant = ? AND id = ?"
 _LEDGER = "SELECT tenant, memory_id FROM audit_log WHERE seq > ? ORDER BY seq"
 _HEAD = "SELECT tenant, seq, hash, time FROM audit_log WHERE seq > ? ORDER BY seq"
 
@@ -53,14 +52,14 @@ class Written:
 def read_back(path: Path, after: int = 0) -> Written:
     """Read what a governed run wrote above a seq, one memory per ledger row."""
     with closing(sqlite3.connect(path)) as connection:
+        memory = (
+            f"SELECT {', '.join(stored(connection, 'memories'))} FROM memories WHERE tenant = ? AND id = ?"
+        )
         for table in ("dependencies", "tombstones", "outcomes"):
             if connection.execute(f"SELECT count(*) FROM {table}").fetchone() != (0,):
                 raise RuntimeError(f"expected nothing in {table}, which the floor leaves out")
         return Written(
-            [
-                connection.execute(_MEMORY, row[:2]).fetchone()
-                for row in connection.execute(_LEDGER, (after,))
-            ],
+            [connection.execute(memory, row[:2]).fetchone() for row in connection.execute(_LEDGER, (after,))],
             connection.execute("SELECT * FROM audit_log WHERE seq > ? ORDER BY seq", (after,)).fetchall(),
             connection.execute(_HEAD, (after,)).fetchall(),
         )
@@ -98,9 +97,14 @@ class Writer:
         connection.execute("COMMIT")
 
 
+def stored(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return the columns of a table that are written, the computed ones left out."""
+    return [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+
+
 def _insert(connection: sqlite3.Connection, table: str) -> str:
-    columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
-    return f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"
+    columns = stored(connection, table)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def write(case: WriteCase, path: Path, written: Written, pragmas: Mapping[str, int]) -> float:

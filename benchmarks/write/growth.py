@@ -130,7 +130,8 @@ def _fill(path: Path, count: int) -> None:
         for pragma in _BUILD_PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         connection.row_factory = sqlite3.Row
-        memory = dict(connection.execute("SELECT * FROM memories").fetchone())
+        columns = ", ".join(floor.stored(connection, "memories"))
+        memory = dict(connection.execute(f"SELECT {columns} FROM memories").fetchone())
         first = dict(connection.execute("SELECT * FROM audit_log").fetchone())
         del first["tenant"]
         connection.row_factory = None
