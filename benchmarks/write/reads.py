@@ -18,7 +18,7 @@ from benchmarks.write import floor, ours
 from benchmarks.write.legacy import Legacy
 from memsmith import MemoryStore, Verdict
 from memsmith.backends.sqlite.listing import compose
-from memsmith.backends.sqlite.statements import SQL
+from memsmith.backends.sqlite.statements import SQL, joined
 from memsmith.protocols import MemoryQuery
 from memsmith.types import DEFAULT_TENANT
 
@@ -101,7 +101,7 @@ async def list_page(shelf: Shelf, count: int) -> float:
 
 
 async def list_floor(shelf: Shelf, count: int) -> float:
-    ((statement, values),) = compose(DEFAULT_TENANT, MemoryQuery(limit=PAGE))
+    statement, values = joined(*compose(DEFAULT_TENANT, MemoryQuery(limit=PAGE)))
     gc.collect()
     started = perf_counter()
     for _ in range(count // PAGE):

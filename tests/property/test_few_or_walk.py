@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsmith import MemoryBackend, MemoryStore, SQLiteBackend, StorageBackend
-from memsmith.backends.sqlite import listing
+from memsmith.backends import _listing
 from memsmith.testing.clock import START, ManualClock
 
 SECONDS = [0, 1, 9, 10, 11, 99, 100, 101, 10**5, 10**6, 10**7 + 1, 10**9, 10**10]
@@ -96,6 +96,6 @@ async def test_a_walk_and_the_few_find_the_same(steps: list[Any], data: st.DataO
         assert clock() == end
         assert await _answers(store, moments) == expected
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(listing, "FEW", -1)
+            patch.setattr(_listing, "FEW", -1)
             assert await _answers(store, moments) == expected
     await reference.close()

@@ -17,9 +17,11 @@ import pytest
 
 import memsmith
 from memsmith import ConfidenceThreshold, MemoryStore, ProposalInput, SQLiteBackend
-from memsmith.backends.sqlite.listing import Statement, Way, compose, compose_count
+from memsmith.backends._asking import Question
+from memsmith.backends._listing import Way
+from memsmith.backends.sqlite.listing import compose, compose_count
 from memsmith.backends.sqlite.opening import migrate
-from memsmith.backends.sqlite.statements import SQL
+from memsmith.backends.sqlite.statements import SQL, joined
 from memsmith.protocols import FILTER_COLUMNS, ORDERS, MemoryQuery
 from memsmith.types import MemoryStatus, Point
 
@@ -37,10 +39,10 @@ def plan(connection: sqlite3.Connection, statement: str) -> list[str]:
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
 
 
-def plans(connection: sqlite3.Connection, statements: list[Statement]) -> list[list[str]]:
+def plans(connection: sqlite3.Connection, statements: list[Question]) -> list[list[str]]:
     return [
         [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
-        for sql, values in statements
+        for sql, values in map(joined, statements)
     ]
 
 
@@ -185,7 +187,7 @@ def test_one_memory_at_a_point_is_found_by_its_id(empty: sqlite3.Connection, at:
 @pytest.mark.parametrize("at", [Point(EARLIER), Point(EARLIER, NOW)])
 @pytest.mark.parametrize("composed", [compose, compose_count])
 def test_the_few_that_can_hold_at_a_point_are_found_by_their_ids(
-    empty: sqlite3.Connection, at: Point, composed: Callable[..., list[Statement]]
+    empty: sqlite3.Connection, at: Point, composed: Callable[..., list[Question]]
 ) -> None:
     unkeyed, few, *replaced = plans(empty, composed("t", MemoryQuery(at=at), Way(known="[]", past="[]")))
     assert unkeyed[0].startswith("SEARCH memories USING INDEX memories_unkeyed (tenant=?")

@@ -1,23 +1,42 @@
-"""The named statements, and the read that everything begins with."""
+"""The named statements, and how what reads ask is put to a connection."""
 
 from __future__ import annotations
 
 import sqlite3
-from operator import index
-from typing import Final
+from typing import Any, Final, TypeAlias, TypeVar
 
-from memsmith._clock import from_text
+from memsmith.backends import _asking
+from memsmith.backends._asking import Asking, Question
 from memsmith.backends._sql import load_queries
-from memsmith.errors import LedgerError
 from memsmith.types import Head
 
+T = TypeVar("T")
+
 SQL: Final = load_queries("memsmith.backends.sqlite")
+
+Statement: TypeAlias = tuple[str, list[Any]]
+"""SQL and the values it binds."""
+
+
+def joined(question: Question) -> Statement:
+    """Return a statement as it is executed."""
+    if len(question) == 1:
+        ((name, values),) = question
+        return SQL[name], list(values)
+    return "\n".join([SQL[name] for name, _ in question]), [v for _, values in question for v in values]
+
+
+def answer(connection: sqlite3.Connection, asking: Asking[T]) -> T:
+    """Put the questions of a read to a connection, one by one, and return what it makes of the answers."""
+    try:
+        question = next(asking)
+        while True:
+            question = asking.send(connection.execute(*joined(question)).fetchall())
+    except StopIteration as done:
+        found: T = done.value
+        return found
 
 
 def head(connection: sqlite3.Connection, tenant: str) -> Head | None:
     """Return the head record."""
-    row = connection.execute(SQL["head"], (tenant,)).fetchone()
-    try:
-        return None if row is None else Head(index(row[0]), row[1], from_text(row[2]))
-    except (TypeError, ValueError) as error:
-        raise LedgerError(f"The head record of tenant {tenant!r} was damaged: {error}") from error
+    return answer(connection, _asking.head(tenant))
