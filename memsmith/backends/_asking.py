@@ -36,7 +36,12 @@ Part: TypeAlias = tuple[str, Sequence[Any]]
 Question: TypeAlias = Sequence[Part]
 """A statement in parts."""
 
-Asking: TypeAlias = Generator[Question, Sequence[Any], T]
+
+class Sought(list[Part]):
+    """A statement that is worth little effort: where it takes much, None is its answer."""
+
+
+Asking: TypeAlias = Generator[Question, Any, T]
 
 NEWEST: Final = 2**62
 """A number above that of every ledger row."""

@@ -1,8 +1,8 @@
 """Lists and counts: statements put together from named parts, and which parts answer soonest.
 
 What holds at a point of the past may be few among many, such as one member of each long chain. Then
-the few are found by what covers the point, and looked at by their ids; where they are many, walking
-through all in the order of the list meets them soon.
+the few are found by what covers the point, in the order of the list, and as many as make a page are
+looked at by their ids; where they are many, walking through all in that order meets them soon.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from memsmith._canonical import canonical
 from memsmith._clock import to_text
-from memsmith.backends._asking import Asking, Part, Question, ask, head
+from memsmith.backends._asking import Asking, Part, Question, Sought, head
 from memsmith.ledger.record import MEMORY_COLUMNS
 from memsmith.protocols import MemoryQuery
 from memsmith.types import Point
@@ -28,20 +28,32 @@ ContentValues: TypeAlias = Callable[[tuple[str, ...], Any], Sequence[Any]]
 FEW: Final = 5_000
 """Up to so many are looked at by their ids: about as long as a walk that meets one in a thousand."""
 
+SPARE: Final = 16
+"""How many more than a page are looked at first: a few may hold no longer, or not be asked for."""
+
 AFTER_ALL: Final = "~"
 """A text that comes after every time."""
 _LONGEST: Final = 12
 """How many digits ten thousand years have, in seconds."""
 
 
+class Few(NamedTuple):
+    """Which memories can hold at a point."""
+
+    ids: str
+    """A JSON list."""
+    cut: bool = False
+    """Whether there are more, all of which come later in the list."""
+
+
 class Way(NamedTuple):
-    """How a list at a point is found; JSON lists of ids, None for a walk."""
+    """How a list at a point is found; None stands for a walk."""
 
     active: bool = False
     """Whether only ACTIVE memories can hold there."""
-    known: str | None = None
+    known: Few | None = None
     """Which keyed memories can, of those that did not change since."""
-    past: str | None = None
+    past: Few | None = None
     """Which can, of those that did."""
 
 
@@ -82,12 +94,15 @@ def _starts(tenant: str, query: MemoryQuery, name: str, way: Way) -> list[tuple[
     if way.known is None:
         starts.append(([(name, [tenant]), *known], False))
     else:
-        starts.append(([(name, [tenant]), ("list_unkeyed", []), *known], False))
-        starts.append(([(f"{name}_few", [tenant, way.known]), *known], False))
-    if believed is not None and way.past is None:
+        if not _on_key(query):
+            starts.append(([(name, [tenant]), ("list_unkeyed", []), *known], False))
+        starts.append(([(f"{name}_few", [tenant, way.known.ids]), *known], False))
+    if believed is None:
+        return starts
+    if way.past is None:
         starts.append(([(f"{name}_past", [tenant, *[believed] * 4])], True))
-    elif believed is not None:
-        starts.append(([(f"{name}_replaced", [tenant, way.past, believed, believed])], False))
+    else:
+        starts.append(([(f"{name}_replaced", [tenant, way.past.ids, believed, believed])], False))
     return starts
 
 
@@ -113,16 +128,45 @@ def _conditions(query: MemoryQuery, way: Way, content_values: ContentValues) -> 
 Composed: TypeAlias = Callable[[str, MemoryQuery, Way], list[Question]]
 
 
-def found(composed: Composed, tenant: str, query: MemoryQuery) -> Asking[list[Sequence[Any]]]:
-    """Find the rows of the statements of a query; to be asked at one state of the database."""
-    query, way = yield from _way(tenant, query)
+def listed(composed: Composed, tenant: str, query: MemoryQuery) -> Asking[Sequence[Any]]:
+    """Find the rows of a list; to be asked at one state of the database."""
+    # In no other order than that of creation, which all versions share, are the few found.
+    page = query.limit + query.offset if query.order_by == "created_at" else None
+    while True:
+        asked, way = yield from _way(tenant, query, page)
+        parts = yield from _answers(composed(tenant, asked, way))
+        if page is None or not _cut_short(asked, way, parts, page):
+            return _merged(parts, query)
+        page = None
+
+
+def counted(composed: Composed, tenant: str, query: MemoryQuery) -> Asking[int]:
+    """Find how many a list would have; to be asked at one state of the database."""
+    query, way = yield from _way(tenant, query, None)
+    parts = yield from _answers(composed(tenant, query, way))
+    return sum(rows[0][0] for rows in parts)
+
+
+def _answers(questions: Sequence[Question]) -> Asking[list[Sequence[Any]]]:
     parts: list[Sequence[Any]] = []
-    for question in composed(tenant, query, way):
+    for question in questions:
         parts.append((yield question))
     return parts
 
 
-def _way(tenant: str, query: MemoryQuery) -> Asking[tuple[MemoryQuery, Way]]:
+def _cut_short(query: MemoryQuery, way: Way, parts: Sequence[Sequence[Any]], page: int) -> bool:
+    """Return whether a statement found no page among those it looked at, and there are more."""
+    looked_at: list[Few | None] = [way.known]
+    if way.known is not None and not _on_key(query):
+        looked_at.insert(0, None)
+    if query.at is not None and query.at.system_at is not None:
+        looked_at.append(way.past)
+    return any(
+        few is not None and few.cut and len(rows) < page for few, rows in zip(looked_at, parts, strict=True)
+    )
+
+
+def _way(tenant: str, query: MemoryQuery, page: int | None) -> Asking[tuple[MemoryQuery, Way]]:
     """Find how a query is best answered, and the query with the moment that counts."""
     at = query.at
     if at is None:
@@ -138,35 +182,70 @@ def _way(tenant: str, query: MemoryQuery) -> Asking[tuple[MemoryQuery, Way]]:
     active = believed is None or believed <= at.valid_at
     if "id" in query.columns:
         return query, Way(active)
-    known = None if active else (yield from _known(tenant, at))
-    return query, Way(active, known, (yield from _past(tenant, at)))
+    if _on_key(query):
+        few = yield from _few_on_key(tenant, query, at, page)
+        return query, Way(active, few, few)
+    known = None if active else (yield from _known(tenant, query, at, page))
+    past = None if at.system_at is None else (yield from _past(tenant, query, at.system_at, page))
+    return query, Way(active, known, past)
 
 
-def _known(tenant: str, at: Point) -> Asking[str | None]:
-    """Find the ids of those of which something covers a point, or None if they are many."""
-    valid = to_text(at.valid_at)
-    believed = AFTER_ALL if at.system_at is None else to_text(at.system_at)
-    ids = yield from _ids("few_valid", at.valid_at, tenant, valid, valid, believed)
-    if at.system_at is not None:
-        ids += yield from _ids("few_believed", at.system_at, tenant, believed, believed, valid, valid)
-    return _listed(ids)
+def _on_key(query: MemoryQuery) -> bool:
+    return query.columns.get("key") is not None
 
 
-def _past(tenant: str, at: Point) -> Asking[str | None]:
-    """Find the ids of those that changed since a moment of belief, or None if they are many."""
-    if at.system_at is None:
+def _few_on_key(tenant: str, query: MemoryQuery, at: Point, page: int | None) -> Asking[Few | None]:
+    """Find those that hold one key at a point."""
+    valid, believed = to_text(at.valid_at), _believed(at)
+    parts: list[Part] = [("few_on_key", [tenant, query.columns["key"], valid, valid, believed, believed])]
+    slot = (("few_in_scope", query.columns.get("scope")), ("few_of_kind", query.kind))
+    parts += [(name, [value]) for name, value in slot if value is not None]
+    return _few((yield from _sought(query, page, *parts)), page)
+
+
+def _known(tenant: str, query: MemoryQuery, at: Point, page: int | None) -> Asking[Few | None]:
+    """Find those of which something covers a point."""
+    valid, believed = to_text(at.valid_at), _believed(at)
+    values = [_classes(at.valid_at), tenant, valid, valid, believed]
+    rows = yield from _sought(query, page, ("few_valid", values))
+    if at.system_at is not None and rows is not None:
+        values = [_classes(at.system_at), tenant, believed, believed, valid, valid]
+        more = yield from _sought(query, page, ("few_believed", values))
+        rows = None if more is None else list(heapq.merge(rows, more, reverse=query.descending))
+    return _few(rows, page)
+
+
+def _past(tenant: str, query: MemoryQuery, believed: datetime, page: int | None) -> Asking[Few | None]:
+    """Find those that changed since a moment of belief."""
+    values = [_classes(believed), tenant, to_text(believed), to_text(believed)]
+    return _few((yield from _sought(query, page, ("few_changed", values))), page)
+
+
+def _believed(at: Point) -> str:
+    return AFTER_ALL if at.system_at is None else to_text(at.system_at)
+
+
+def _sought(query: MemoryQuery, page: int | None, *start: Part) -> Asking[Sequence[Any] | None]:
+    """Find some of the few, (created_at, id) in the order of the list; None where they are many."""
+    parts = list(start)
+    direction = "desc" if query.descending else "asc"
+    if page is not None and query.after is not None:
+        parts.append((f"past_after_created_at_{direction}", query.after))
+    parts.append((f"past_by_created_at_{direction}", [_most(page) + 1, 0]))
+    rows: Sequence[Any] | None = yield Sought(parts)
+    return rows
+
+
+def _most(page: int | None) -> int:
+    return FEW if page is None else page + SPARE
+
+
+def _few(rows: Sequence[Any] | None, page: int | None) -> Few | None:
+    if rows is None or (page is None and len(rows) > FEW):
         return None
-    believed = to_text(at.system_at)
-    return _listed((yield from _ids("few_changed", at.system_at, tenant, believed, believed)))
-
-
-def _ids(name: str, moment: datetime, *values: object) -> Asking[list[str]]:
-    rows = yield ask(name, _classes(moment), *values, FEW + 1)
-    return [row[0] for row in rows]
-
-
-def _listed(ids: list[str]) -> str | None:
-    return canonical(sorted(set(ids))).decode() if len(ids) <= FEW else None
+    most = _most(page)
+    # Several segments of one memory may cover a point: one still believed, one that was.
+    return Few(canonical(sorted({row[1] for row in rows[:most]})).decode(), cut=len(rows) > most)
 
 
 def _classes(moment: datetime) -> str:
@@ -184,7 +263,7 @@ def _classes(moment: datetime) -> str:
     return canonical(classes).decode()
 
 
-def merged(parts: Sequence[Sequence[Any]], query: MemoryQuery) -> Sequence[Any]:
+def _merged(parts: Sequence[Sequence[Any]], query: MemoryQuery) -> Sequence[Any]:
     """Return the rows that a query asks for out of those its statements found."""
     if len(parts) == 1:
         return parts[0]

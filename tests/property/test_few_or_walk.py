@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from memsmith import MemoryBackend, MemoryStore, SQLiteBackend, StorageBackend
 from memsmith.backends import _listing
+from memsmith.backends.sqlite import statements
+from memsmith.store.asof import AsOf
 from memsmith.testing.clock import START, ManualClock
 
 SECONDS = [0, 1, 9, 10, 11, 99, 100, 101, 10**5, 10**6, 10**7 + 1, 10**9, 10**10]
@@ -66,8 +69,20 @@ async def _answers(store: MemoryStore, moments: Sequence[datetime]) -> list[Any]
             found = await reader.list(limit=100, descending=descending)
             assert len(found) == await reader.count()
             answers.append([memory.content for memory in found])
+            answers += [await _paged(reader, descending, more) for more in ({}, {"key": "a"})]
         answers.append([m.content for m in await reader.list(limit=2, offset=1, order_by="updated_at")])
     return answers
+
+
+async def _paged(reader: AsOf, descending: bool, more: dict[str, Any]) -> list[list[Any]]:
+    pages: list[list[Any]] = []
+    cursor: str | None = None
+    while not pages or cursor is not None:
+        page = await reader.list(limit=2, cursor=cursor, descending=descending, field_filters=more)
+        pages.append([memory.content for memory in page])
+        cursor = page.next_cursor
+    assert len(list(chain(*pages))) == await reader.count(field_filters=more)
+    return pages
 
 
 @settings(max_examples=40)
@@ -95,7 +110,9 @@ async def test_a_walk_and_the_few_find_the_same(steps: list[Any], data: st.DataO
     async with await _lived(SQLiteBackend(), clock, steps) as store:
         assert clock() == end
         assert await _answers(store, moments) == expected
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_listing, "FEW", -1)
-            assert await _answers(store, moments) == expected
+        # No page of the few suffices at once; and no effort to find them is little enough.
+        for module, name, value in ((_listing, "SPARE", -1), (statements, "STEPS", 1)):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(module, name, value)
+                assert await _answers(store, moments) == expected
     await reference.close()

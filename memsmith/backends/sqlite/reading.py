@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from memsmith._canonical import canonical
 from memsmith.backends._asking import NEVER, NEWEST, Asking, fetch, seq_at, versions
-from memsmith.backends._listing import Composed, found, merged
+from memsmith.backends._listing import counted, listed
 from memsmith.backends._rows import ledger_row, segment_of, stone_of
 from memsmith.backends.sqlite.listing import compose, compose_count
 from memsmith.backends.sqlite.statements import SQL, answer, head
@@ -81,18 +81,14 @@ class SQLiteReads(ABC):
         return None if row is None else memory_of_row(row)
 
     async def list(self, tenant: str, query: MemoryQuery) -> Memories:
-        parts = await self._found(compose, tenant, query)
-        return [memory_of_row(row) for row in merged(parts, query)]
+        rows = await self._asked(query, listed(compose, tenant, query))
+        return list(map(memory_of_row, rows))
 
     async def count(self, tenant: str, query: MemoryQuery) -> int:
-        parts = await self._found(compose_count, tenant, query)
-        return sum(rows[0][0] for rows in parts)
+        return await self._asked(query, counted(compose_count, tenant, query))
 
-    async def _found(self, composed: Composed, tenant: str, query: MemoryQuery) -> _Parts:
-        asking = found(composed, tenant, query)
-        if query.at is None:
-            return await self._hop(lambda c: answer(c, asking))
-        return await self._hop(lambda c: at_one_state(c, asking))
+    async def _asked(self, query: MemoryQuery, asking: Asking[T]) -> T:
+        return await self._hop(lambda c: (answer if query.at is None else at_one_state)(c, asking))
 
     async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
         values = (tenant, slot.key, slot.scope, slot.kind) * 2

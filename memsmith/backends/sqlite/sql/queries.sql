@@ -241,8 +241,11 @@ INSERT INTO memory_history (
 )
 
 -- name: close_segment
--- A segment is believed no longer.
-UPDATE memory_segments SET system_to = ?
+-- A segment is believed no longer, and from now on in a class by how long it was.
+UPDATE memory_segments SET (system_to, class) = (
+    SELECT given.moment, length(CAST((julianday(given.moment) - julianday(system_from)) * 86400 AS INTEGER))
+    FROM (SELECT ? AS moment) AS given
+)
 WHERE tenant = ? AND memory_id = ? AND valid_from = ? AND system_from = ?
 
 -- name: drop_segment
@@ -251,10 +254,20 @@ DELETE FROM memory_segments WHERE tenant = ? AND memory_id = ? AND valid_from = 
 
 -- name: open_segment
 -- A segment is believed; one opened and closed within a group of units comes closed.
-INSERT INTO memory_segments (
+WITH given (
     tenant, memory_id, kind, scope, key, lane, valid_from, valid_to, asserted_from, asserted_order,
     system_from, system_to
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) AS (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+INSERT INTO memory_segments (
+    tenant, memory_id, kind, scope, key, lane, valid_from, valid_to, asserted_from, asserted_order,
+    system_from, system_to, created_at, class
+)
+SELECT
+    given.*,
+    (SELECT m.created_at FROM memories AS m WHERE m.tenant = given.tenant AND m.id = given.memory_id),
+    length(CAST((julianday(iif(system_to IS NULL, valid_to, system_to))
+        - julianday(iif(system_to IS NULL, valid_from, system_from))) * 86400 AS INTEGER))
+FROM given
 
 -- name: date_memory
 -- What a migration takes from the ledger: where a memory stands in its chain, and since when it is so.
@@ -439,32 +452,48 @@ WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) AND key IS NOT NULL
 
 -- name: few_valid
 -- Whose segments, of those still believed, cover a moment, by a JSON list of [class, no start before].
-SELECT s.memory_id
+SELECT s.created_at AS its_creation, s.memory_id AS its_id
 FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
 WHERE s.tenant = ? AND s.system_to IS NULL AND s.class IS json_extract(wanted.value, '$[0]')
     AND s.valid_from >= json_extract(wanted.value, '$[1]') AND s.valid_from <= ?
     AND (s.valid_to IS NULL OR s.valid_to > ?) AND s.system_from <= ?
-LIMIT ?
 
 -- name: few_believed
 -- Whose segments, of those no longer believed, cover a moment of each time; classes of system time.
-SELECT s.memory_id
+SELECT s.created_at AS its_creation, s.memory_id AS its_id
 FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
 WHERE s.tenant = ? AND s.system_to IS NOT NULL AND s.class IS json_extract(wanted.value, '$[0]')
     AND s.system_from >= json_extract(wanted.value, '$[1]') AND s.system_from <= ? AND s.system_to > ?
     AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
-LIMIT ?
 
 -- name: few_changed
 -- Which memories were there at a moment of belief and changed since; what was quarantined or erased
 -- since is left out at every point.
-SELECT m.id
+SELECT m.created_at AS its_creation, m.id AS its_id
 FROM json_each(?) AS wanted CROSS JOIN memories AS m
 WHERE m.tenant = ? AND m.system_from > m.created_at
     AND m.changed_class IS json_extract(wanted.value, '$[0]')
     AND m.created_at >= json_extract(wanted.value, '$[1]') AND m.created_at <= ? AND m.system_from > ?
     AND m.status NOT IN ('quarantined', 'erased')
-LIMIT ?
+
+-- name: few_on_key
+-- Whose segments on a key cover a moment of each time, but for what was quarantined or erased since.
+SELECT s.created_at AS its_creation, s.memory_id AS its_id
+FROM memory_segments AS s
+WHERE s.tenant = ? AND s.key = ? AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
+    AND s.system_from <= ? AND (s.system_to IS NULL OR s.system_to > ?)
+    AND NOT EXISTS (
+        SELECT 1 FROM memories AS m
+        WHERE m.tenant = s.tenant AND m.id = s.memory_id AND m.status IN ('quarantined', 'erased')
+    )
+
+-- name: few_in_scope
+-- In this scope.
+AND s.scope = ?
+
+-- name: few_of_kind
+-- Of this kind.
+AND s.kind = ?
 
 -- name: list_replaced
 -- The start of a list of some memories in the versions that a moment of belief had and that were

@@ -155,22 +155,25 @@ CREATE TABLE memory_segments (
     asserted_order INTEGER NOT NULL,
     system_from TEXT NOT NULL,
     system_to TEXT CHECK (system_to > system_from), -- NULL while it is believed
+    created_at TEXT NOT NULL, -- of the memory: what lists are in order of
     -- How many digits its length in seconds has, in valid time while it is believed, then in system
     -- time; NULL where it is endless. What holds at a moment began no longer ago than its class lasts.
-    class INTEGER GENERATED ALWAYS AS (
-        length(CAST((julianday(iif(system_to IS NULL, valid_to, system_to))
-            - julianday(iif(system_to IS NULL, valid_from, system_from))) * 86400 AS INTEGER))
-    ) VIRTUAL,
+    -- Not computed by the table, because an index over what is would be looked through with its rows.
+    class INTEGER,
     PRIMARY KEY (tenant, memory_id, valid_from, system_from)
 ) WITHOUT ROWID;
 
 CREATE INDEX segments_current ON memory_segments (tenant, key, scope, kind, lane, valid_from)
     WHERE system_to IS NULL;
-CREATE INDEX segments_key ON memory_segments (tenant, key, scope, kind);
-CREATE INDEX segments_valid ON memory_segments (tenant, class, valid_from, valid_to, system_from)
-    WHERE system_to IS NULL;
-CREATE INDEX segments_believed ON memory_segments (tenant, class, system_from, system_to)
-    WHERE system_to IS NOT NULL;
+CREATE INDEX segments_key ON memory_segments (
+    tenant, key, scope, kind, valid_from, valid_to, system_from, system_to, created_at, memory_id
+);
+CREATE INDEX segments_valid ON memory_segments (
+    tenant, class, valid_from, valid_to, system_from, system_to, created_at, memory_id
+) WHERE system_to IS NULL;
+CREATE INDEX segments_believed ON memory_segments (
+    tenant, class, system_from, system_to, valid_from, valid_to, created_at, memory_id
+) WHERE system_to IS NOT NULL;
 
 -- Those believed now are disjoint, so the one that begins last before the new one ends, ends last.
 CREATE TRIGGER memory_segments_do_not_overlap BEFORE INSERT ON memory_segments WHEN NEW.system_to IS NULL
@@ -197,9 +200,9 @@ END;
 CREATE TRIGGER memory_segments_only_close BEFORE UPDATE ON memory_segments
 WHEN OLD.system_to IS NOT NULL OR NEW.system_to IS NULL
     OR (OLD.tenant, OLD.memory_id, OLD.kind, OLD.scope, OLD.key, OLD.lane, OLD.valid_from, OLD.valid_to,
-        OLD.asserted_from, OLD.asserted_order, OLD.system_from)
+        OLD.asserted_from, OLD.asserted_order, OLD.system_from, OLD.created_at)
     IS NOT (NEW.tenant, NEW.memory_id, NEW.kind, NEW.scope, NEW.key, NEW.lane, NEW.valid_from, NEW.valid_to,
-        NEW.asserted_from, NEW.asserted_order, NEW.system_from)
+        NEW.asserted_from, NEW.asserted_order, NEW.system_from, NEW.created_at)
 BEGIN
     SELECT RAISE(ABORT, 'memory_segments are closed, never changed');
 END;
