@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from memsmith._canonical import canonical
 from memsmith._clock import to_text
-from memsmith.backends._asking import Asking, Part, Question, Sought, head
+from memsmith.backends._asking import Asking, Part, Question, Sought, ask, head
 from memsmith.ledger.record import MEMORY_COLUMNS
 from memsmith.protocols import MemoryQuery
 from memsmith.types import Point
@@ -33,8 +33,15 @@ SPARE: Final = 16
 
 AFTER_ALL: Final = "~"
 """A text that comes after every time."""
-_LONGEST: Final = 12
-"""How many digits ten thousand years have, in seconds."""
+
+SLOTS: Final = 8
+"""In how many scopes a key is looked for by what covers a point; in more, a walk along it is as short."""
+
+_LONGEST: Final = [(digits, timedelta(seconds=10**digits + 1)) for digits in range(1, 13)]
+"""How long what is in a class lasts at most; ten thousand years have twelve digits, in seconds."""
+
+Rows: TypeAlias = Sequence[Any] | None
+"""(created_at, id) in the order of a list; None where they are many."""
 
 
 class Few(NamedTuple):
@@ -182,57 +189,70 @@ def _way(tenant: str, query: MemoryQuery, page: int | None) -> Asking[tuple[Memo
     active = believed is None or believed <= at.valid_at
     if "id" in query.columns:
         return query, Way(active)
-    if _on_key(query):
-        few = yield from _few_on_key(tenant, query, at, page)
-        return query, Way(active, few, few)
-    known = None if active else (yield from _known(tenant, query, at, page))
-    past = None if at.system_at is None else (yield from _past(tenant, query, at.system_at, page))
-    return query, Way(active, known, past)
+    slots = (yield from _slots(tenant, query)) if _on_key(query) else None
+    covering: Rows = None
+    if slots or (slots is None and not active):
+        covering = yield from _covering(tenant, query, at, slots, page)
+    known = _few(covering, page)
+    if known is not None and slots:
+        return query, Way(active, known, known)
+    if at.system_at is None:
+        return query, Way(active, known)
+    # What had a key then is found by what was effective of it, as far as that was looked for.
+    name = "few_changed" if known is None else "few_unkeyed"
+    believed = to_text(at.system_at)
+    changed = yield from _sought(query, page, name, [_classes(at.system_at), tenant, believed, believed])
+    past = changed if known is None else _both(covering, changed, query)
+    return query, Way(active, known, _few(past, page))
 
 
 def _on_key(query: MemoryQuery) -> bool:
     return query.columns.get("key") is not None
 
 
-def _few_on_key(tenant: str, query: MemoryQuery, at: Point, page: int | None) -> Asking[Few | None]:
-    """Find those that hold one key at a point."""
+def _slots(tenant: str, query: MemoryQuery) -> Asking[list[tuple[str, str]]]:
+    """Find the scopes and kinds in which a key is or was; none where they are many."""
+    key, scope, kind = query.columns["key"], query.columns.get("scope"), query.kind
+    if scope is not None and kind is not None:
+        return [(scope, kind)]
+    rows = yield ask("slots_on_key", tenant, key, tenant, key, SLOTS + 2)
+    slots = [(row[0], row[1]) for row in rows]
+    return [] if len(slots) > SLOTS else [s for s in slots if kind in {None, s[1]} and scope in {None, s[0]}]
+
+
+def _covering(
+    tenant: str, query: MemoryQuery, at: Point, slots: list[tuple[str, str]] | None, page: int | None
+) -> Asking[Rows]:
+    """Find those of which something covers a point, in some slots or everywhere."""
     valid, believed = to_text(at.valid_at), _believed(at)
-    parts: list[Part] = [("few_on_key", [tenant, query.columns["key"], valid, valid, believed, believed])]
-    slot = (("few_in_scope", query.columns.get("scope")), ("few_of_kind", query.kind))
-    parts += [(name, [value]) for name, value in slot if value is not None]
-    return _few((yield from _sought(query, page, *parts)), page)
+    where = "" if slots is None else "_on_key"
+    place = [tenant] if slots is None else [tenant, query.columns["key"]]
+    values = [_classes(at.valid_at, slots), *place, valid, valid, believed]
+    rows = yield from _sought(query, page, f"few_valid{where}", values)
+    if at.system_at is None or rows is None:
+        return rows
+    values = [_classes(at.system_at, slots), *place, believed, believed, valid, valid]
+    return _both(rows, (yield from _sought(query, page, f"few_believed{where}", values)), query)
 
 
-def _known(tenant: str, query: MemoryQuery, at: Point, page: int | None) -> Asking[Few | None]:
-    """Find those of which something covers a point."""
-    valid, believed = to_text(at.valid_at), _believed(at)
-    values = [_classes(at.valid_at), tenant, valid, valid, believed]
-    rows = yield from _sought(query, page, ("few_valid", values))
-    if at.system_at is not None and rows is not None:
-        values = [_classes(at.system_at), tenant, believed, believed, valid, valid]
-        more = yield from _sought(query, page, ("few_believed", values))
-        rows = None if more is None else list(heapq.merge(rows, more, reverse=query.descending))
-    return _few(rows, page)
-
-
-def _past(tenant: str, query: MemoryQuery, believed: datetime, page: int | None) -> Asking[Few | None]:
-    """Find those that changed since a moment of belief."""
-    values = [_classes(believed), tenant, to_text(believed), to_text(believed)]
-    return _few((yield from _sought(query, page, ("few_changed", values))), page)
+def _both(some: Rows, others: Rows, query: MemoryQuery) -> Rows:
+    if some is None or others is None:
+        return None
+    return list(heapq.merge(some, others, reverse=query.descending))
 
 
 def _believed(at: Point) -> str:
     return AFTER_ALL if at.system_at is None else to_text(at.system_at)
 
 
-def _sought(query: MemoryQuery, page: int | None, *start: Part) -> Asking[Sequence[Any] | None]:
-    """Find some of the few, (created_at, id) in the order of the list; None where they are many."""
-    parts = list(start)
+def _sought(query: MemoryQuery, page: int | None, name: str, values: Sequence[Any]) -> Asking[Rows]:
+    """Find some of the few, in the order of the list."""
+    parts: list[Part] = [(name, values)]
     direction = "desc" if query.descending else "asc"
     if page is not None and query.after is not None:
         parts.append((f"past_after_created_at_{direction}", query.after))
     parts.append((f"past_by_created_at_{direction}", [_most(page) + 1, 0]))
-    rows: Sequence[Any] | None = yield Sought(parts)
+    rows: Rows = yield Sought(parts)
     return rows
 
 
@@ -240,7 +260,7 @@ def _most(page: int | None) -> int:
     return FEW if page is None else page + SPARE
 
 
-def _few(rows: Sequence[Any] | None, page: int | None) -> Few | None:
+def _few(rows: Rows, page: int | None) -> Few | None:
     if rows is None or (page is None and len(rows) > FEW):
         return None
     most = _most(page)
@@ -248,19 +268,20 @@ def _few(rows: Sequence[Any] | None, page: int | None) -> Few | None:
     return Few(canonical(sorted({row[1] for row in rows[:most]})).decode(), cut=len(rows) > most)
 
 
-def _classes(moment: datetime) -> str:
-    """Return each class with the earliest start of what is in it and reaches a moment.
+def _classes(moment: datetime, slots: Sequence[tuple[str, str]] | None = None) -> str:
+    """Return each class, of each slot, with the earliest start of what is in it and reaches a moment.
 
     SQLite measures to a millisecond, so a second is given.
     """
-    classes: list[list[Any]] = [[None, ""]]
-    for digits in range(1, _LONGEST + 1):
-        longest = timedelta(seconds=10**digits + 1)
+    classes: list[tuple[int | None, str]] = [(None, "")]
+    for digits, longest in _LONGEST:
         try:
-            classes.append([digits, to_text(moment - longest)])
+            classes.append((digits, to_text(moment - longest)))
         except OverflowError:
-            classes.append([digits, ""])
-    return canonical(classes).decode()
+            classes.append((digits, ""))
+    if slots is None:
+        return canonical(classes).decode()
+    return canonical([(*one, *slot) for slot in slots for one in classes]).decode()
 
 
 def _merged(parts: Sequence[Sequence[Any]], query: MemoryQuery) -> Sequence[Any]:

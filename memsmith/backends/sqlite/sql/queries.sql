@@ -466,38 +466,74 @@ WHERE s.tenant = ? AND s.system_to IS NOT NULL AND s.class IS json_extract(wante
     AND s.system_from >= json_extract(wanted.value, '$[1]') AND s.system_from <= ? AND s.system_to > ?
     AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
 
+-- name: few_valid_on_key
+-- The same on one key, by a JSON list of [class, no start before, scope, kind].
+SELECT s.created_at AS its_creation, s.memory_id AS its_id
+FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+WHERE s.tenant = ? AND s.key = ? AND s.system_to IS NULL
+    AND s.scope = json_extract(wanted.value, '$[2]') AND s.kind = json_extract(wanted.value, '$[3]')
+    AND s.class IS json_extract(wanted.value, '$[0]')
+    AND s.valid_from >= json_extract(wanted.value, '$[1]') AND s.valid_from <= ?
+    AND (s.valid_to IS NULL OR s.valid_to > ?) AND s.system_from <= ?
+
+-- name: few_believed_on_key
+-- The same on one key, by a JSON list of [class, no start before, scope, kind].
+SELECT s.created_at AS its_creation, s.memory_id AS its_id
+FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+WHERE s.tenant = ? AND s.key = ? AND s.system_to IS NOT NULL
+    AND s.scope = json_extract(wanted.value, '$[2]') AND s.kind = json_extract(wanted.value, '$[3]')
+    AND s.class IS json_extract(wanted.value, '$[0]')
+    AND s.system_from >= json_extract(wanted.value, '$[1]') AND s.system_from <= ? AND s.system_to > ?
+    AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
+
+-- name: slots_on_key
+-- The first scopes and kinds in which a key is or was, a few steps into an index for each.
+WITH RECURSIVE slots (slot) AS (
+    SELECT json_array('', '')
+    UNION ALL
+    SELECT (
+        SELECT json_array(next.scope, next.kind) FROM (
+            SELECT * FROM (
+                SELECT s.scope, s.kind FROM memory_segments AS s
+                WHERE s.tenant = ? AND s.key = ? AND s.system_to IS NULL
+                    AND (s.scope, s.kind) > (json_extract(slot, '$[0]'), json_extract(slot, '$[1]'))
+                ORDER BY s.scope, s.kind LIMIT 1
+            )
+            UNION ALL
+            SELECT * FROM (
+                SELECT s.scope, s.kind FROM memory_segments AS s
+                WHERE s.tenant = ? AND s.key = ? AND s.system_to IS NOT NULL
+                    AND (s.scope, s.kind) > (json_extract(slot, '$[0]'), json_extract(slot, '$[1]'))
+                ORDER BY s.scope, s.kind LIMIT 1
+            )
+        ) AS next
+        ORDER BY next.scope, next.kind LIMIT 1
+    )
+    FROM slots WHERE slot IS NOT NULL
+    LIMIT ?
+)
+SELECT json_extract(slot, '$[0]'), json_extract(slot, '$[1]') FROM slots
+WHERE slot IS NOT NULL AND slot <> json_array('', '')
+
 -- name: few_changed
--- Which memories were there at a moment of belief and changed since; what was quarantined or erased
--- since is left out at every point.
+-- Which memories were there at a moment of belief and changed since.
 SELECT m.created_at AS its_creation, m.id AS its_id
 FROM json_each(?) AS wanted CROSS JOIN memories AS m
 WHERE m.tenant = ? AND m.system_from > m.created_at
     AND m.changed_class IS json_extract(wanted.value, '$[0]')
     AND m.created_at >= json_extract(wanted.value, '$[1]') AND m.created_at <= ? AND m.system_from > ?
-    AND m.status NOT IN ('quarantined', 'erased')
 
--- name: few_on_key
--- Whose segments on a key cover a moment of each time, but for what was quarantined or erased since.
-SELECT s.created_at AS its_creation, s.memory_id AS its_id
-FROM memory_segments AS s
-WHERE s.tenant = ? AND s.key = ? AND s.valid_from <= ? AND (s.valid_to IS NULL OR s.valid_to > ?)
-    AND s.system_from <= ? AND (s.system_to IS NULL OR s.system_to > ?)
-    AND NOT EXISTS (
-        SELECT 1 FROM memories AS m
-        WHERE m.tenant = s.tenant AND m.id = s.memory_id AND m.status IN ('quarantined', 'erased')
-    )
-
--- name: few_in_scope
--- In this scope.
-AND s.scope = ?
-
--- name: few_of_kind
--- Of this kind.
-AND s.kind = ?
+-- name: few_unkeyed
+-- Which of those have no key, or had none once.
+SELECT m.created_at AS its_creation, m.id AS its_id
+FROM json_each(?) AS wanted CROSS JOIN memories AS m
+WHERE m.tenant = ? AND m.system_from > m.created_at AND (m.key IS NULL OR m.was_unkeyed)
+    AND m.changed_class IS json_extract(wanted.value, '$[0]')
+    AND m.created_at >= json_extract(wanted.value, '$[1]') AND m.created_at <= ? AND m.system_from > ?
 
 -- name: list_replaced
 -- The start of a list of some memories in the versions that a moment of belief had and that were
--- replaced since, by a JSON list of their ids.
+-- replaced since, by a JSON list of their ids; what was quarantined or erased since is left out.
 SELECT
     tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id,
     source, confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor,
@@ -505,11 +541,19 @@ SELECT
     version, seq, retracted_during, asserted_order, displaces, many, system_from
 FROM memory_history AS memories
 WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) AND system_from <= ? AND system_to > ?
+    AND NOT EXISTS (
+        SELECT 1 FROM memories AS m
+        WHERE m.tenant = memories.tenant AND m.id = memories.id AND m.status IN ('quarantined', 'erased')
+    )
 
 -- name: count_replaced
 -- How many of some memories had versions that were replaced since; conditions follow.
 SELECT count(*) FROM memory_history AS memories
 WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) AND system_from <= ? AND system_to > ?
+    AND NOT EXISTS (
+        SELECT 1 FROM memories AS m
+        WHERE m.tenant = memories.tenant AND m.id = memories.id AND m.status IN ('quarantined', 'erased')
+    )
 
 -- name: list_active
 -- What was superseded or expired by the moment of belief holds at no moment from then on.
@@ -567,7 +611,12 @@ ORDER BY its_creation DESC, its_id DESC LIMIT ? OFFSET ?
 -- name: members
 -- The ids of the memories that have a key, or had it once.
 SELECT id FROM memories WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
-UNION SELECT memory_id FROM memory_segments WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
+UNION
+SELECT memory_id FROM memory_segments
+WHERE tenant = ? AND key = ? AND scope = ? AND kind = ? AND system_to IS NULL
+UNION
+SELECT memory_id FROM memory_segments
+WHERE tenant = ? AND key = ? AND scope = ? AND kind = ? AND system_to IS NOT NULL
 
 -- name: strays
 -- Ids that history or segments name and no memory has.

@@ -43,6 +43,7 @@ CREATE TABLE memories (
     displaces TEXT NOT NULL, -- JSON list of ids
     many INTEGER NOT NULL,
     system_from TEXT NOT NULL,
+    was_unkeyed INTEGER NOT NULL DEFAULT 0, -- whether a version that was replaced had no key
     -- How many digits its age in seconds had when it last changed.
     changed_class INTEGER GENERATED ALWAYS AS (
         length(CAST((julianday(system_from) - julianday(created_at)) * 86400 AS INTEGER))
@@ -55,7 +56,7 @@ SELECT
     tenant, id, kind, scope, key, content, content_hash, value_digest, session_id, thread_id, source,
     confidence, origin, sensitivity, status, held_status, code, depends_on, metadata, actor, created_at,
     updated_at, valid_from, valid_to, expires_at, retracted_at, retraction_reason, version, seq, '[]', 0,
-    '[]', 0, updated_at
+    '[]', 0, updated_at, 0
 FROM memories_before;
 
 DROP TABLE memories_before;
@@ -64,6 +65,8 @@ CREATE INDEX memories_created ON memories (tenant, created_at, id, system_from);
 CREATE INDEX memories_unkeyed ON memories (tenant, created_at, id) WHERE key IS NULL;
 CREATE INDEX memories_changed ON memories (tenant, changed_class, created_at, system_from, id)
     WHERE system_from > created_at;
+CREATE INDEX memories_changed_unkeyed ON memories (tenant, changed_class, created_at, system_from, id)
+    WHERE system_from > created_at AND (key IS NULL OR was_unkeyed);
 CREATE INDEX memories_session ON memories (tenant, session_id, created_at, id);
 CREATE INDEX memories_value ON memories (tenant, value_digest)
     WHERE status IN ('active', 'pending_confirmation');
@@ -141,6 +144,11 @@ BEGIN
     SELECT RAISE(ABORT, 'memory_history is append-only');
 END;
 
+CREATE TRIGGER memory_history_marks_what_had_no_key AFTER INSERT ON memory_history WHEN NEW.key IS NULL
+BEGIN
+    UPDATE memories SET was_unkeyed = 1 WHERE tenant = NEW.tenant AND id = NEW.id AND NOT was_unkeyed;
+END;
+
 -- What is effective of each keyed memory, as believed when: rectangles on the two axes of time.
 CREATE TABLE memory_segments (
     tenant TEXT NOT NULL,
@@ -165,9 +173,12 @@ CREATE TABLE memory_segments (
 
 CREATE INDEX segments_current ON memory_segments (tenant, key, scope, kind, lane, valid_from)
     WHERE system_to IS NULL;
-CREATE INDEX segments_key ON memory_segments (
-    tenant, key, scope, kind, valid_from, valid_to, system_from, system_to, created_at, memory_id
-);
+CREATE INDEX segments_key_valid ON memory_segments (
+    tenant, key, scope, kind, class, valid_from, valid_to, system_from, system_to, created_at, memory_id
+) WHERE system_to IS NULL;
+CREATE INDEX segments_key_believed ON memory_segments (
+    tenant, key, scope, kind, class, system_from, system_to, valid_from, valid_to, created_at, memory_id
+) WHERE system_to IS NOT NULL;
 CREATE INDEX segments_valid ON memory_segments (
     tenant, class, valid_from, valid_to, system_from, system_to, created_at, memory_id
 ) WHERE system_to IS NULL;
