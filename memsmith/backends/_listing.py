@@ -184,9 +184,9 @@ def _way(tenant: str, query: MemoryQuery, page: int | None) -> Asking[tuple[Memo
         if last is not None and last > at.valid_at:
             query = replace(query, at=replace(at, valid_at=last))
         return query, WALK
-    believed = at.system_at or last
+    known_at = at.system_at or last
     # What was superseded or expired by the moment of belief holds at no moment from then on.
-    active = believed is None or believed <= at.valid_at
+    active = known_at is None or known_at <= at.valid_at
     if "id" in query.columns:
         return query, Way(active)
     slots = (yield from _slots(tenant, query)) if _on_key(query) else None
@@ -225,14 +225,15 @@ def _covering(
 ) -> Asking[Rows]:
     """Find those of which something covers a point, in some slots or everywhere."""
     valid, believed = to_text(at.valid_at), _believed(at)
-    where = "" if slots is None else "_on_key"
-    place = [tenant] if slots is None else [tenant, query.columns["key"]]
+    names, place = ("few_valid", "few_believed"), [tenant]
+    if slots is not None:
+        names, place = ("few_valid_on_key", "few_believed_on_key"), [tenant, query.columns["key"]]
     values = [_classes(at.valid_at, slots), *place, valid, valid, believed]
-    rows = yield from _sought(query, page, f"few_valid{where}", values)
+    rows = yield from _sought(query, page, names[0], values)
     if at.system_at is None or rows is None:
         return rows
     values = [_classes(at.system_at, slots), *place, believed, believed, valid, valid]
-    return _both(rows, (yield from _sought(query, page, f"few_believed{where}", values)), query)
+    return _both(rows, (yield from _sought(query, page, names[1], values)), query)
 
 
 def _both(some: Rows, others: Rows, query: MemoryQuery) -> Rows:

@@ -58,6 +58,7 @@ def scans(steps: list[str]) -> list[str]:
 
 CHAIN = "tenant=? AND key=? AND scope=? AND kind=?"
 PLACE = "tenant=? AND memory_id=? AND valid_from=? AND system_from=?"
+CHANGED = "tenant=? AND changed_class=? AND created_at>? AND created_at<?"
 HOT = {
     "head": "sqlite_autoindex_heads_1 (tenant=?)",
     "memory": "sqlite_autoindex_memories_1 (tenant=? AND id=?)",
@@ -74,10 +75,10 @@ HOT = {
     "few_believed": "segments_believed (tenant=? AND class=? AND system_from>? AND system_from<?)",
     "few_valid_on_key": f"segments_key_valid ({CHAIN} AND class=? AND valid_from>? AND valid_from<?)",
     "few_believed_on_key": f"segments_key_believed ({CHAIN} AND class=? AND system_from>? AND system_from<?)",
-    "few_unkeyed": "memories_changed_unkeyed (tenant=? AND changed_class=? AND created_at>? AND created_at<?)",
-    "few_changed": "memories_changed (tenant=? AND changed_class=? AND created_at>? AND created_at<?)",
+    "few_unkeyed": f"memories_changed_unkeyed ({CHANGED})",
+    "few_changed": f"memories_changed ({CHANGED})",
     "segments": "PRIMARY KEY (tenant=? AND memory_id=?)",
-    "members": f"segments_key ({CHAIN})",
+    "members": f"segments_key_valid ({CHAIN})",
     "versions": "sqlite_autoindex_memory_history_1 (tenant=? AND id=?)",
     "row_time": "sqlite_autoindex_audit_log_1 (tenant=? AND seq=?)",
     "memories_due": "memories_due (tenant=? AND expires_at>? AND expires_at<?)",
