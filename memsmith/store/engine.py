@@ -44,12 +44,12 @@ from memsmith.store.asof import Newest
 from memsmith.store.group import GroupCommit
 from memsmith.store.hooks import Dispatcher, inside_hook
 from memsmith.store.judge import Bench
-from memsmith.store.once import once
+from memsmith.store.once import Call, once
 from memsmith.store.prepare import Digester, Limits, Prepared, arguments_of, prepare, require_actor
 from memsmith.store.propose import Reinforcement, Rules
 from memsmith.store.secrets import open_secrets
 from memsmith.store.transaction import Transactions
-from memsmith.types import DEFAULT_TENANT, Memory, MemoryStatus, Point, ProposalInput, Swept
+from memsmith.types import DEFAULT_ACTOR, DEFAULT_TENANT, Memory, MemoryStatus, Point, ProposalInput, Swept
 from memsmith.unit import Unit
 from memsmith.wants import Wants
 
@@ -319,23 +319,50 @@ class Engine:
         scope = self._transactions.current()
         return await (read(self._storage) if scope is None else scope.read(read))
 
-    async def _sweep_all(self) -> Swept:
-        expired, superseded, after = await self._expire_due(), 0, ""
-        next_after: str | None = ""
-        while next_after is not None:
-            after = next_after
+    def _repeatable(self, verb: str, idempotency_key: str | None) -> Call | None:
+        """Return what recognises a repeated call of a verb without arguments."""
+        if idempotency_key is None:
+            return None
+        name = (DEFAULT_ACTOR, verb, require_text("idempotency_key", idempotency_key))
+        return Call(name, self._digester.arguments(verb, []))
+
+    async def _sweep_all(self, call: Call | None = None) -> Swept:
+        if call is not None:
+            seen = await self._run(call.replayed, call.wants())
+            if seen is not None:
+                return Swept(*map(int, seen.codes))
+        expired, superseded = await self._expire_due(), 0
+        after: str | None = ""
+        while after is not None:
             wants = Wants(handed_over=(after, change.SWEEP))
-            more, next_after = await self._run(change.supersede_due(after), wants)
-            superseded += more
+
+            def decide(state: State, after: str = after, before: int = superseded) -> tuple[int, str | None]:
+                more, following = change.supersede_due(after)(state)
+                if following is None and call is not None:
+                    call.remember(state, [str(expired), str(before + more)])
+                return before + more, following
+
+            superseded, after = await self._run(decide, wants)
         return Swept(expired, superseded)
 
-    async def _expire_due(self) -> int:
-        total = 0
-        while True:
-            expired = await self._run(change.expire_due("library"), Wants(due=change.SWEEP))
-            total += expired
-            if expired < change.SWEEP:
-                return total
+    async def _expire_due(self, call: Call | None = None) -> int:
+        total, done = 0, False
+        while not done:
+
+            def decide(state: State, before: int = total) -> tuple[int, bool]:
+                seen = None if call is None else call.replayed(state)
+                if seen is not None:
+                    return int(seen.codes[0]), True
+                more = change.expire_due("library")(state)
+                last = more < change.SWEEP
+                if last and call is not None:
+                    call.remember(state, [str(before + more)])
+                return before + more, last
+
+            wants = Wants() if call is None else call.wants()
+            wants.due = change.SWEEP
+            total, done = await self._run(decide, wants)
+        return total
 
     async def _sweep(self, every: timedelta) -> None:
         while True:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from memsmith.errors import IdempotencyConflictError
 from memsmith.state import State
 from memsmith.types import Outcome
-from memsmith.wants import OutcomeKey, OutcomeRecord
+from memsmith.wants import OutcomeKey, OutcomeRecord, Wants
 
 T = TypeVar("T")
 
@@ -28,6 +29,26 @@ def remember(state: State, key: OutcomeKey, digest: str, codes: Sequence[str], i
     actor, verb, idempotency_key = key
     outcome = Outcome(verb, idempotency_key, actor, tuple(codes), tuple(ids), state.now)
     state.put_outcome(OutcomeRecord(outcome, digest))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that may be repeated, of a verb that takes several units: its last one keeps the outcome."""
+
+    key: OutcomeKey
+    digest: str
+
+    def wants(self) -> Wants:
+        """Return what telling whether it is a repeat takes to know."""
+        return Wants(outcomes={self.key})
+
+    def replayed(self, state: State) -> Outcome | None:
+        """Return the outcome of the same call made before, if it came to its end."""
+        return replayed(state, self.key, self.digest)
+
+    def remember(self, state: State, codes: Sequence[str]) -> None:
+        """Keep the outcome."""
+        remember(state, self.key, self.digest, codes, [])
 
 
 def once(

@@ -325,18 +325,22 @@ class MemoryStore(Transfers):
         decide = change.release(memory_id, who, require_reason(reason), self._digester)
         return await self._change("release", memory_id, decide, who, idempotency_key, reason)
 
-    async def expire_batch(self) -> int:
-        """Expire every ACTIVE and pending memory whose `expires_at` has passed; return how many."""
-        self._enter()
-        return await self._expire_due()
+    async def expire_batch(self, *, idempotency_key: str | None = None) -> int:
+        """Expire every ACTIVE and pending memory whose `expires_at` has passed; return how many.
 
-    async def sweep(self) -> Swept:
-        """Bring statuses up to date with the clock: expire what is due, supersede what has a successor.
-
-        Reads are right without it; hooks and the audit hear of the change when it runs.
+        A call that ended half-way goes on when it is repeated.
         """
         self._enter()
-        return await self._sweep_all()
+        return await self._expire_due(self._repeatable("expire_batch", idempotency_key))
+
+    async def sweep(self, *, idempotency_key: str | None = None) -> Swept:
+        """Bring statuses up to date with the clock: expire what is due, supersede what has a successor.
+
+        Reads are right without it; hooks and the audit hear of the change when it runs. A call that
+        ended half-way goes on when it is repeated.
+        """
+        self._enter()
+        return await self._sweep_all(self._repeatable("sweep", idempotency_key))
 
     async def lift_tombstone(
         self,

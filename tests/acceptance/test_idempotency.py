@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from memsmith import Accepted, MemoryStatus, MemoryStore, Outcome, ProposalInput, Rejected
+from memsmith import Accepted, MemoryStatus, MemoryStore, Outcome, ProposalInput, Rejected, Swept
 from memsmith.errors import IdempotencyConflictError, TombstonedError
-from memsmith.testing.clock import START
+from memsmith.store import change
+from memsmith.testing.clock import START, ManualClock
 
 S = MemoryStatus
 OpenStore = Callable[..., Awaitable[MemoryStore]]
@@ -249,3 +250,34 @@ async def test_a_lift_under_one_key_is_one_call_and_another_reason_another(store
     assert outcome.memory_ids == (stone.id,)
     with pytest.raises(IdempotencyConflictError):
         await store.lift_tombstone(stone.id, "no mistake", idempotency_key="k")
+
+
+async def test_expiring_and_sweeping_again_under_one_key_gives_the_first_count(
+    store: MemoryStore, rows_of: Rows, clock: ManualClock
+) -> None:
+    for content in ("Rome", "Oslo"):
+        await store.propose(content, "s", 0.9, ttl=timedelta(minutes=1))
+    clock.advance(timedelta(minutes=2))
+    assert await store.expire_batch(idempotency_key="k") == 2
+    await store.propose("Bern", "s", 0.9, ttl=timedelta(minutes=1))
+    clock.advance(timedelta(minutes=2))
+    before = await rows_of(store)
+    assert await store.expire_batch(idempotency_key="k") == 2
+    assert await rows_of(store) == before
+    # The same word under another verb is another call.
+    assert await store.sweep(idempotency_key="k") == Swept(1, 0)
+    await store.propose("Kyiv", "s", 0.9, ttl=timedelta(minutes=1))
+    clock.advance(timedelta(minutes=2))
+    assert await store.sweep(idempotency_key="k") == Swept(1, 0)
+    assert (await store.outcome("k", verb="sweep")).codes == ("1", "0")  # type: ignore[union-attr]  # it is there
+    assert await store.expire_batch() == 1
+
+
+async def test_a_sweep_of_many_units_under_one_key_counts_them_all(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change, "SWEEP", 2)
+    for number in range(5):
+        await store.propose(f"fact {number}", "s", 0.9, ttl=timedelta(minutes=1))
+    clock.advance(timedelta(minutes=2))
+    assert [await store.expire_batch(idempotency_key="k") for _ in range(2)] == [5, 5]
