@@ -6,6 +6,9 @@ from memsmith.errors import ArgumentError, NaiveDatetimeError
 
 MICROSECOND = timedelta(microseconds=1)
 
+LAST = datetime.max.replace(tzinfo=UTC)
+"""Stands for an open end where ends are compared, so it is no moment that can be named."""
+
 
 def utc_now() -> datetime:
     """Return the current instant, aware, in UTC."""
@@ -32,10 +35,16 @@ def from_text(text: str) -> datetime:
 
 
 def require_aware(argument: str, moment: datetime) -> datetime:
-    """Return `moment` in UTC; a naive or non-datetime value is refused by the argument's name."""
+    """Return `moment` in UTC; a naive or non-datetime value is refused by the argument's name.
+
+    So is the last microsecond that a datetime can hold: after it nothing can end.
+    """
     if not isinstance(moment, datetime) or moment.utcoffset() is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
         raise NaiveDatetimeError(argument, moment)
     try:
-        return moment.astimezone(UTC)
+        instant = moment.astimezone(UTC)
     except OverflowError:
         raise ArgumentError(argument, "a time in the years 1 to 9999 of UTC", moment) from None
+    if instant == LAST:
+        raise ArgumentError(argument, "a time before the last microsecond of the year 9999", moment)
+    return instant

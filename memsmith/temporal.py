@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
+from memsmith._clock import LAST
 from memsmith.types import Interval, Memory, MemoryStatus, Slot
 
 BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
-FOREVER: Final = datetime.max.replace(tzinfo=UTC)
+FOREVER: Final = LAST
 """Stands for an open end where ends are compared."""
 
 

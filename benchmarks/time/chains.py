@@ -128,7 +128,7 @@ async def _writes(stored: Stored, rounds: int, count: int) -> list[Comparison]:
     store, clock, keys = stored.store, stored.clock, len(stored.ids[0])
     members = len(stored.times)
     append = Comparison(f"propose onto a chain of {members:,}", "onto a chain of 1", GROWTH_TARGET)
-    late = Comparison(f"a late arrival in a chain of {members:,}", "onto a chain of 1", None)
+    late = Comparison(f"a late arrival in a chain of {members:,}", "onto a chain of 1", GROWTH_TARGET)
     for number in range(rounds):
         short = [f"short:{number}/{n}" for n in range(count)]
         first = [ProposalInput({"value": "first"}, ours.CONFIDENCE, key=key) for key in short]

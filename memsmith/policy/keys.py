@@ -85,7 +85,8 @@ class Keys:
     def is_many(self, key: str) -> bool:
         """Tell whether a key holds many values."""
         for pattern, cardinality in (self.cardinality or {}).items():
-            if fnmatchcase(key, pattern):
+            # A bracket is one: what file names make of it was not promised.
+            if fnmatchcase(key, pattern.replace("[", "[[]")):
                 return cardinality == MANY
         return False
 

@@ -55,6 +55,8 @@ class Source:
     """Raises where the store can't be used."""
     read: Reader
     newest: Newest
+    provisional: Callable[[], bool]
+    """Tells whether reads see what a transaction under way may still undo."""
 
     async def ask(self, question: Callable[[Reads, str], Awaitable[T]]) -> T:
         """Answer a question to the reads, given the tenant."""
@@ -67,7 +69,7 @@ class AsOf:
 
     Made by `MemoryStore.as_of`. Without `valid_at` each read is about the moment it is made, without
     `system_at` it uses what is believed by then. A `system_at` later than the newest change is pinned
-    to that by the first read, so that every read of the handle sees the same.
+    to that by the first read outside a transaction, so that every read of the handle sees the same.
     """
 
     def __init__(self, source: Source, valid_at: datetime | None, system_at: datetime | None) -> None:
@@ -123,9 +125,14 @@ class AsOf:
     async def history(
         self, memory_id: str | None = None, *, key: str | None = None, scope: str = "", kind: str = FACT
     ) -> builtins.list[Version]:
-        """Return the versions of a memory, or of all that had a key, that were known by then."""
+        """Return the versions of a memory, or of all that had a key, that were known by then.
+
+        Whatever its status was; but what is quarantined or erased today is seen at no point.
+        """
         believed = await self._believed()
         versions = await history_of(self._source, memory_id, key, scope, kind)
+        hidden = {v.memory.id for v in versions if v.system_to is None and v.memory.status in _OUT_OF_SIGHT}
+        versions = [v for v in versions if v.memory.id not in hidden]
         if believed is None:
             return versions
         known = [v for v in versions if v.system_from <= believed]
@@ -151,7 +158,9 @@ class AsOf:
     async def _point(self) -> Point:
         believed = await self._believed()
         if self._valid_at is None:
-            return Point(self._source.now(), believed, present=believed is None)
+            now = self._source.now()
+            # A clock that lags behind the newest unit does not hide what that unit said.
+            return Point(now if believed is None else max(now, believed), believed, present=believed is None)
         return Point(self._valid_at, believed)
 
     async def _believed(self) -> datetime | None:
@@ -163,7 +172,10 @@ class AsOf:
         if self._pinned is None:
             head = await self._source.ask(lambda reads, tenant: reads.head(tenant))
             newest = None if head is None else head.time
-            self._pinned = self._asked if newest is None else min(self._asked, newest)
+            pinned = self._asked if newest is None else min(self._asked, newest)
+            if self._source.provisional():
+                return pinned
+            self._pinned = pinned
         return self._pinned
 
 

@@ -29,7 +29,16 @@ from memsmith.errors import (
 from memsmith.lifecycle import Action, check, next_status
 from memsmith.state import State
 from memsmith.store.prepare import Digester, Prepared
-from memsmith.store.propose import Reach, Rules, blocking, count_refusal, duplicate_of, plant, reach_of
+from memsmith.store.propose import (
+    Reach,
+    Rules,
+    blocking,
+    count_refusal,
+    duplicate_of,
+    plant,
+    reach_of,
+    shortened,
+)
 from memsmith.store.supersede import apply, arrange, expired_first, joining, restate, settle
 from memsmith.temporal import covers, is_superseded, joined, subtract_all, until
 from memsmith.types import DEFAULT_ACTOR, LIVE, Interval, Memory, MemoryStatus, Origin, Tombstone
@@ -254,6 +263,10 @@ def revise(
         other = duplicate_of(state, revised, asserted_from=past, dedup=rules.dedup, besides=memory_id)
         if other is not None:
             raise DuplicateError(memory_id, other.id)
+        if revised.key != memory.key and revised.slot is not None and actor != DEFAULT_ACTOR:
+            there = arrange(state, revised.slot, None, revised)
+            if reasons := shortened(state, there, revised, rules):
+                raise ReviewRequiredError(memory_id, reasons)
         changed = state.change(memory, Action.REVISE, changes, _reasoned(reason), actor=actor)
         return changed if changed.key == memory.key else settle(state, memory, changed, actor)
 

@@ -117,7 +117,10 @@ class GovernanceReads(Engine):
 
     @property
     def _source(self) -> Source:
-        return Source(self._tenant, self._clock, self._enter, self._read, self._newest)
+        return Source(
+            self._tenant, self._clock, self._enter, self._read, self._newest,
+            lambda: self._transactions.current() is not None,
+        )  # fmt: skip
 
     async def audit(
         self, memory_id: str | None = None, limit: int = 50, *, before: int | None = None

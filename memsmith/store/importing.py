@@ -118,6 +118,7 @@ class Transfers(GovernanceReads):
         live = tally.to_propose(contents.memories.values(), held, self._clock())
         for first in range(0, len(live), UNIT):
             await self._admit(contents.tenant, live[first : first + UNIT], tally)
+        await self._expire_due()
         for outcome, times in tally.outcomes.items():
             self._metrics.count(PROPOSALS, times, outcome=outcome)
         return replace(

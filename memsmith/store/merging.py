@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from sys import maxsize
 from typing import Any, Final
 
 from memsmith._clock import to_text
@@ -15,13 +16,14 @@ from memsmith.lifecycle import Action
 from memsmith.state import State
 from memsmith.store.prepare import Prepared
 from memsmith.store.propose import WITHHELD, bury, code_of
-from memsmith.types import LIVE, Memory, MemoryStatus, ProposalInput, ProposalResult, Tombstone
+from memsmith.types import LIVE, Memory, MemoryStatus, ProposalInput, ProposalResult, Slot, Tombstone
 
 IMPORTED_FROM: Final = "imported_from"
 """Under which name an imported memory's metadata say where it came from."""
 
 WAITED: Final = "it waited for a person where it was exported"
-SUPERSEDED: Final = MemoryStatus.SUPERSEDED
+_TOLD: Final = frozenset({MemoryStatus.ACTIVE, MemoryStatus.SUPERSEDED, MemoryStatus.EXPIRED})
+"""In which a member of a chain still has what it said."""
 OVER: Final = "over"
 LIFTED: Final = "lifted"
 
@@ -82,17 +84,20 @@ class Tally:
     def to_propose(self, memories: Iterable[Memory], held: Container[str], now: datetime) -> list[Memory]:
         """Return the memories that speak or wait to, and those that spoke once; the rest is left out.
 
-        What was superseded lands in the past, if `held` has it: it was in force at some time.
+        What was superseded or ran out lands in the past, if `held` has it: it was in force on its key at
+        some time, and what it displaced must not come back.
         """
         live: list[Memory] = []
         for memory in memories:
-            if memory.status not in LIVE and not (memory.status is SUPERSEDED and memory.id in held):
+            if memory.id in held and memory.status in _TOLD:
+                live.append(memory)
+            elif memory.status not in LIVE:
                 self.left_out[memory.status.value] += 1
             elif memory.expires_at is not None and memory.expires_at <= now:
                 self.left_out[OVER] += 1
             else:
                 live.append(memory)
-        return live
+        return _as_asserted(live)
 
     def to_plant(self, stones: Iterable[Tombstone]) -> list[Tombstone]:
         """Return the standing tombstones; lifted ones are counted as left out."""
@@ -101,6 +106,22 @@ class Tally:
         if len(standing) < len(every):
             self.left_out[LIFTED] = len(every) - len(standing)
         return standing
+
+
+def _as_asserted(memories: Sequence[Memory]) -> list[Memory]:
+    """Return memories with those of each chain in the order of their assertion; what waits comes last.
+
+    Of members that begin together the one asserted last holds, and it need not be the youngest.
+    """
+    by_slot: dict[Slot, list[Memory]] = {}
+    for memory in memories:
+        if memory.slot is not None:
+            by_slot.setdefault(memory.slot, []).append(memory)
+    following = {
+        slot: iter(sorted(members, key=lambda m: m.asserted_order or maxsize))
+        for slot, members in by_slot.items()
+    }
+    return [memory if memory.slot is None else next(following[memory.slot]) for memory in memories]
 
 
 def is_here(result: ProposalResult) -> bool:

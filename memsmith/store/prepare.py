@@ -227,12 +227,14 @@ def require_confidence(value: object, argument: str = "confidence") -> float:
     return float(value)
 
 
-def require_interval(valid_from: datetime, valid_to: datetime) -> None:
+def require_interval(
+    start: datetime, end: datetime, arguments: tuple[str, str] = ("valid_from", "valid_to")
+) -> None:
     """Refuse an interval that is empty or inverted."""
-    if valid_to <= valid_from:
-        raise InvalidIntervalError(
-            "valid_to", f"a time after valid_from ({to_text(valid_from)})", to_text(valid_to)
-        )
+    if end <= start:
+        first, last = arguments
+        after = "its start" if first == last else first
+        raise InvalidIntervalError(last, f"a time after {after} ({to_text(start)})", to_text(end))
 
 
 def require_portion(argument: str, given: object) -> Interval:
@@ -252,7 +254,7 @@ def require_stretch(
     if end is None:
         return Interval(begin, None)
     over = require_aware(last, end)
-    require_interval(begin, over)
+    require_interval(begin, over, arguments)
     return Interval(begin, over)
 
 

@@ -113,7 +113,7 @@ def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> Prop
     change: Rearrangement | None = None
     if item.memory.key is not None and not item.refuse:
         change = _expected_change(state, item)
-        errors += _shortened(state, change, item.memory, rules)
+        errors += shortened(state, change, item.memory, rules)
     payload: dict[str, Any] = {"errors": errors} if errors else {}
     if item.refuse:
         payload["code"] = "validation"
@@ -137,7 +137,7 @@ def _expected_change(state: State, item: Prepared) -> Rearrangement | None:
     return joining(state, item.memory.evolve(_starting(state, item)))
 
 
-def _shortened(state: State, change: Rearrangement | None, memory: Memory, rules: Rules) -> list[str]:
+def shortened(state: State, change: Rearrangement | None, memory: Memory, rules: Rules) -> list[str]:
     """Return why a person is asked: the proposal would shorten what someone more trusted said."""
     if change is None or not rules.protect_origin:
         return []

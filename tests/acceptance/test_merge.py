@@ -222,3 +222,38 @@ async def test_more_than_a_unit_of_memories_comes_in_whole(stores: Stores) -> No
     child = next(m for m in found if m.metadata.get("imported_from", {}).get("id") == last.memory_id)
     assert child.depends_on == [parent.id]
     assert (await two.verify()).ok
+
+
+async def test_what_ran_out_on_a_key_comes_in_and_brings_nothing_older_back(
+    stores: Stores, clock: ManualClock
+) -> None:
+    one, two = await stores("one"), await stores("two")
+    await one.propose("Rome", "s", 0.9, key="ann/city")
+    clock.advance(timedelta(days=5))
+    await one.propose("Oslo", "s", 0.9, key="ann/city", ttl=timedelta(days=5))
+    await two.propose("already here", "s", 0.9)
+    clock.advance(timedelta(days=7))
+    report = await two.import_lines(await lines_of(one))
+    assert (report.outcomes, report.left_out) == ({"accepted": 2}, {})
+    spans = [await store.timeline("ann/city") for store in (one, two)]
+    assert [[(s.valid_from, s.valid_to, s.memory.content) for s in each] for each in spans][1:] == [
+        [(s.valid_from, s.valid_to, s.memory.content) for s in spans[0]]
+    ]
+    assert await two.as_of().count(field_filters={"key": "ann/city"}) == 0
+    assert {m.content: m.status for m in await two.list() if m.key} == {
+        "Rome": S.SUPERSEDED, "Oslo": S.EXPIRED,
+    }  # fmt: skip
+
+
+async def test_of_values_that_begin_together_the_one_asserted_last_holds_after_a_merge(
+    stores: Stores, clock: ManualClock
+) -> None:
+    one, two = await stores("one"), await stores("two")
+    start = clock()
+    first = await one.propose("Rome", "s", 0.9, key="k", valid_from=start, valid_to=start + timedelta(days=9))
+    await one.propose("Oslo", "s", 0.9, key="k", valid_from=start)
+    await one.amend_validity(first.memory_id, start, start + timedelta(days=10))
+    await two.propose("already here", "s", 0.9)
+    await two.import_lines(await lines_of(one))
+    assert [span.memory.content for span in await two.timeline("k")] == ["Rome", "Oslo"]
+    assert [span.memory.content for span in await one.timeline("k")] == ["Rome", "Oslo"]

@@ -132,3 +132,16 @@ async def test_a_refused_move_that_changes_no_status_says_what_can_not_be_done(s
 
     with pytest.raises(InvalidTransitionError, match="is retracted and can't be revised"):
         await store.revise(memory.memory_id, {"a": 2})
+
+
+async def test_a_revision_that_would_shorten_what_someone_more_trusted_said_asks_for_a_person(
+    store: MemoryStore,
+) -> None:
+    owners = await store.propose("Rome", "s", 0.9, key="city")
+    other = await store.propose("Oslo", "s", 0.9, key="other", origin="untrusted", actor="bot")
+    with pytest.raises(ReviewRequiredError) as caught:
+        await store.revise(other.memory_id, "Bern", key="city", actor="bot")
+    assert owners.memory_id in str(caught.value)
+    assert [span.memory.content for span in await store.timeline("city")] == ["Rome"]
+    # The owner is that person.
+    assert (await store.revise(other.memory_id, "Bern", key="city")).key == "city"
