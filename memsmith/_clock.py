@@ -1,10 +1,14 @@
 """Time as text and back: UTC, fixed width, microseconds, so that text order is time order."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from memsmith.errors import ArgumentError, NaiveDatetimeError
 
 MICROSECOND = timedelta(microseconds=1)
+
+TOO_LATE = 9000
+"""What a clock may not show: a lifetime of up to a thousand years can begin at any moment before."""
 
 LAST = datetime.max.replace(tzinfo=UTC)
 """Stands for an open end where ends are compared, so it is no moment that can be named."""
@@ -13,6 +17,25 @@ LAST = datetime.max.replace(tzinfo=UTC)
 def utc_now() -> datetime:
     """Return the current instant, aware, in UTC."""
     return datetime.now(UTC)
+
+
+def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
+    """Return a clock whose readings are aware, in UTC, and leave room for lifetimes that begin then."""
+    if clock is utc_now:
+        return clock
+
+    def read() -> datetime:
+        moment = require_aware("clock", clock())
+        if moment.year >= TOO_LATE:
+            raise ArgumentError("clock", f"a time before the year {TOO_LATE}", moment)
+        return moment
+
+    return read
+
+
+def next_time(now: datetime, last: datetime | None) -> datetime:
+    """Return the system time of what happens at `now` after `last`, whatever the clock says."""
+    return now if last is None else max(now, last + MICROSECOND)
 
 
 def to_text(moment: datetime) -> str:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from memsmith._clock import LAST
-from memsmith.types import Interval, Memory, MemoryStatus, Slot
+from memsmith.types import Displaced, Interval, Memory, MemoryStatus, Slot
 
 BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 FOREVER: Final = LAST
@@ -205,6 +205,24 @@ def rearranged(
                 if start < end:
                     pieces.append(piece._replace(start=start, end=None if end == FOREVER else end))
     return effective(pieces)
+
+
+def taken(current: Sequence[Segment], held: Iterable[Segment]) -> tuple[Displaced, ...]:
+    """Return whose place a newcomer takes in the segments it would hold; both are in order."""
+    found: list[Displaced] = []
+    for own in held:
+        at = own.start
+        for segment in current:
+            start, end = max(segment.start, at), min(until(segment.end), until(own.end))
+            if start >= end:
+                continue
+            if at < start:
+                found.append(Displaced(None, at, start))
+            found.append(Displaced(segment.memory_id, start, None if end == FOREVER else end))
+            at = end
+        if at < until(own.end):
+            found.append(Displaced(None, at, own.end))
+    return tuple(found)
 
 
 def is_superseded(memory: Memory, held: Iterable[Segment], now: datetime) -> bool:

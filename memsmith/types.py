@@ -75,6 +75,14 @@ class Interval(NamedTuple):
     end: datetime | None
 
 
+class Displaced(NamedTuple):
+    """A stretch of valid time that what waits would take over, and from whom (None: from nobody)."""
+
+    memory_id: str | None
+    start: datetime
+    end: datetime | None
+
+
 class Slot(NamedTuple):
     """What one chain of memories fills, within a tenant.
 
@@ -132,8 +140,8 @@ class Memory:
     """Portions of its validity that were taken out again."""
     asserted_order: int = 0
     """The ledger row that accepted, confirmed or amended it; 0 while it was never asserted."""
-    displaces: tuple[str, ...] = ()
-    """While it waits: the members of its chain that it would have shortened when it was held."""
+    displaces: tuple[Displaced, ...] = ()
+    """While it waits: what it would hold of its chain, and in whose place, as it was judged last."""
     many: bool = False
     """True where its key holds many values, which do not supersede one another."""
     system_from: datetime | None = None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from memsmith._clock import MICROSECOND
+from memsmith._clock import next_time
 from memsmith.ledger.entry import GENESIS, Row
 from memsmith.state import State
 from memsmith.types import Head
@@ -72,7 +72,7 @@ def settle(
     spans: list[slice] = []
     last = head.time
     for unit in units:
-        stamp = at or (now if last is None else max(now, last + MICROSECOND))
+        stamp = at or next_time(now, last)
         before = state.drafts
         while True:
             state.begin(stamp)

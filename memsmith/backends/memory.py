@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from memsmith._clock import MICROSECOND, to_text
+from memsmith._clock import next_time, to_text
 from memsmith.errors import ClosedError, ImportRefusedError
 from memsmith.ledger.entry import Row, payload_of
 from memsmith.ledger.record import Record, memory_record
@@ -361,8 +361,7 @@ class _MemoryTransaction(_Reading):
     def __init__(self, tenant: str, data: _Tenant, now: datetime, end: Callable[[bool], None]) -> None:
         self._tenant = tenant
         self.data = data
-        last = None if data.head is None else data.head.time
-        self._now = now if last is None else max(now, last + MICROSECOND)
+        self._now = next_time(now, None if data.head is None else data.head.time)
         self._end = end
         self._saved: list[_Tenant] = []
 

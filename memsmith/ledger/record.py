@@ -11,7 +11,7 @@ import orjson
 from memsmith._canonical import canonical
 from memsmith._clock import from_text, to_text
 from memsmith.errors import DamagedRecordError
-from memsmith.types import Interval, Memory, MemoryStatus, Origin, Tombstone, memory_from
+from memsmith.types import Displaced, Interval, Memory, MemoryStatus, Origin, Tombstone, memory_from
 
 Record = dict[str, Any]
 
@@ -74,7 +74,7 @@ def memory_record(memory: Memory, text: str | None = None) -> Record:
         "seq": m["seq"],
         "retracted_during": _intervals(m["retracted_during"]) if m["retracted_during"] else _EMPTY_LIST,
         "asserted_order": m["asserted_order"],
-        "displaces": canonical(m["displaces"]).decode() if m["displaces"] else _EMPTY_LIST,
+        "displaces": _displaced(m["displaces"]) if m["displaces"] else _EMPTY_LIST,
         "many": int(m["many"]),
         "system_from": _time(m["system_from"]),
     }
@@ -84,8 +84,10 @@ def field_record(name: str, value: Any) -> Any:
     """Return one field of a memory in stored form; confidence as ``repr`` text, as hashed."""
     if value is None:
         return None
-    if name in {"content", "depends_on", "metadata", "displaces"}:
+    if name in {"content", "depends_on", "metadata"}:
         return canonical(value).decode()
+    if name == "displaces":
+        return _displaced(value)
     if name == "retracted_during":
         return _intervals(value)
     if name == "many":
@@ -155,7 +157,7 @@ def _memory_of_row(row: Sequence[Any]) -> Memory:
             "seq": seq,
             "retracted_during": intervals_of(retracted_during),
             "asserted_order": asserted_order,
-            "displaces": () if displaces == _EMPTY_LIST else tuple(orjson.loads(displaces)),
+            "displaces": _displaced_of(displaces),
             "many": bool(many),
             "system_from": created if system_from == created_at else _moment(system_from),
         }
@@ -190,6 +192,16 @@ def intervals_of(text: str) -> tuple[Interval, ...]:
 
 def _intervals(intervals: Sequence[Interval]) -> str:
     return canonical([[to_text(start), _time(end)] for start, end in intervals]).decode()
+
+
+def _displaced_of(text: str) -> tuple[Displaced, ...]:
+    if text == _EMPTY_LIST:
+        return ()
+    return tuple(Displaced(ident, from_text(start), _moment(end)) for ident, start, end in orjson.loads(text))
+
+
+def _displaced(displaced: Sequence[Displaced]) -> str:
+    return canonical([[ident, to_text(start), _time(end)] for ident, start, end in displaced]).decode()
 
 
 def _time(moment: datetime | None) -> str | None:

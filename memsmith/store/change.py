@@ -41,7 +41,7 @@ from memsmith.store.propose import (
 )
 from memsmith.store.supersede import apply, arrange, expired_first, joining, restate, settle
 from memsmith.temporal import covers, is_superseded, joined, subtract_all, until
-from memsmith.types import DEFAULT_ACTOR, LIVE, Interval, Memory, MemoryStatus, Origin, Tombstone
+from memsmith.types import DEFAULT_ACTOR, LIVE, Displaced, Interval, Memory, MemoryStatus, Origin, Tombstone
 from memsmith.wants import Tail, Wants
 
 S = MemoryStatus
@@ -89,7 +89,7 @@ def confirm(
             changes["displaces"] = ()
         change = joining(state, memory)
         if change is not None and expected_version is None:
-            _expect_same_effect(memory, change.affected())
+            _expect_same_effect(memory, change.displaced())
         confirmed = state.change(memory, Action.CONFIRM, changes, _reasoned(reason), actor=actor)
         if change is not None:
             apply(state, change, confirmed, actor)
@@ -98,12 +98,26 @@ def confirm(
     return decide
 
 
-def _expect_same_effect(memory: Memory, displaced: list[str]) -> None:
-    seen = list(memory.displaces)
-    if displaced != seen:
-        now, then = (", ".join(ids) or "nothing" for ids in (displaced, seen))
-        difference = f"it would shorten {now} by now, not {then} as when it was proposed"
+def _expect_same_effect(memory: Memory, displaced: Sequence[Displaced]) -> None:
+    seen = memory.displaces
+    if tuple(displaced) != seen:
+        now, then = (", ".join(map(_told_displaced, each)) or "nothing" for each in (displaced, seen))
+        difference = f"it would take {now} by now, not {then} as when it was judged last"
         raise BaseChangedError(memory.id, difference, memory.version)
+
+
+def _told_displaced(displaced: Displaced) -> str:
+    whose = "that nobody holds" if displaced.memory_id is None else f"from memory {displaced.memory_id}"
+    return f"{_told(Interval(displaced.start, displaced.end))} {whose}"
+
+
+def _judged_again(state: State, memory: Memory, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes of a memory with what it would take by now, if it waits."""
+    if memory.status is not S.PENDING_CONFIRMATION:
+        return changes
+    change = joining(state, memory.evolve(changes))
+    displaced = () if change is None else change.displaced()
+    return changes if displaced == memory.displaces else {**changes, "displaces": displaced}
 
 
 def _refuse_if_blocked(state: State, memory: Memory, digester: Digester) -> None:
@@ -194,6 +208,7 @@ def retract_during(memory_id: str, actor: str, reason: str | None, during: Inter
         changes = {"retracted_during": joined([*memory.retracted_during, during])}
         if not covers(memory.evolve(changes)):
             return retract(memory_id, actor, reason, cascade=False)(state)
+        changes = _judged_again(state, memory, changes)
         changed = state.change(memory, Action.RETRACT_DURING, changes, _reasoned(reason), actor=actor)
         return settle(state, memory, changed, actor)
 
@@ -218,6 +233,7 @@ def amend_validity(
         if not covers(memory.evolve(changes)):
             taken = ", ".join(map(_told, memory.retracted_during))
             raise InvalidIntervalError("valid_from", f"a time that is not within {taken}", _told(asserted))
+        changes = _judged_again(state, memory, changes)
         changed = state.change(memory, Action.AMEND_VALIDITY, changes, _reasoned(reason), actor=actor)
         return settle(state, memory, changed, actor)
 
@@ -267,6 +283,8 @@ def revise(
             there = arrange(state, revised.slot, None, revised)
             if reasons := shortened(state, there, revised, rules):
                 raise ReviewRequiredError(memory_id, reasons)
+        if revised.key != memory.key:
+            changes = _judged_again(state, memory, changes)
         changed = state.change(memory, Action.REVISE, changes, _reasoned(reason), actor=actor)
         return changed if changed.key == memory.key else settle(state, memory, changed, actor)
 

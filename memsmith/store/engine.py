@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 from memsmith._canonical import MAX_CONTENT_BYTES, optional_text, require_text
-from memsmith._clock import utc_now
+from memsmith._clock import checked, utc_now
 from memsmith.errors import (
     ArgumentError,
     ClosedError,
@@ -128,7 +128,7 @@ class Engine:
             raise ArgumentError("dedup", "'session' or 'scope'", dedup)
         self = cls.__new__(cls)
         self._tenant = require_text("tenant", tenant, most=256)
-        self._clock = clock
+        clock = self._clock = checked(clock)
         self._metrics = metrics or NullMetrics()
         self._limits = Limits(max_content_bytes)
         self._keys = Keys((keyed_by,) if isinstance(keyed_by, KeyedBy) else tuple(keyed_by), cardinality)

@@ -19,6 +19,7 @@ from memsmith.temporal import until
 from memsmith.types import (
     DEFAULT_ACTOR,
     Accepted,
+    Displaced,
     Memory,
     MemoryStatus,
     PendingConfirmation,
@@ -122,7 +123,7 @@ def _settle(state: State, item: Prepared, held: list[str], rules: Rules) -> Prop
         memory = _insert(state, item, Action.REFUSE, payload, withhold=item.withhold)
         return Rejected(memory.id, memory, "; ".join(errors) or "Validation failed")
     if errors:
-        displaced = () if change is None else tuple(change.affected())
+        displaced = () if change is None else change.displaced()
         memory = _insert(state, item, Action.HOLD, payload, displaces=displaced)
         return PendingConfirmation(memory.id, memory, tuple(errors))
     memory = _insert(state, item, Action.ACCEPT, payload)
@@ -165,7 +166,7 @@ def _insert(
     payload: dict[str, Any],
     *,
     withhold: bool = False,
-    displaces: tuple[str, ...] = (),
+    displaces: tuple[Displaced, ...] = (),
 ) -> Memory:
     """Add the proposal as decided, with the unit's system time where the caller asserted nothing."""
     now, memory = state.now, item.memory

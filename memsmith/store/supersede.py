@@ -9,8 +9,18 @@ from datetime import datetime
 from memsmith._canonical import canonical
 from memsmith.lifecycle import Action
 from memsmith.state import State
-from memsmith.temporal import FOREVER, Claim, Segment, claim_of, exposed, is_superseded, rearranged, until
-from memsmith.types import Memory, MemoryStatus, Slot
+from memsmith.temporal import (
+    FOREVER,
+    Claim,
+    Segment,
+    claim_of,
+    exposed,
+    is_superseded,
+    rearranged,
+    taken,
+    until,
+)
+from memsmith.types import Displaced, Memory, MemoryStatus, Slot
 
 S = MemoryStatus
 
@@ -28,6 +38,10 @@ class Rearrangement:
         """Return the ids of the other members that hold more or less than before, oldest first."""
         changed = set(self.old) ^ set(self.new)
         return sorted({segment.memory_id for segment in changed} - {self.memory_id})
+
+    def displaced(self) -> tuple[Displaced, ...]:
+        """Return what the member, which joins, would hold and in whose place; in its own lane: nothing."""
+        return () if self.slot.lane else taken(self.old, self.held_by(self.memory_id))
 
     def held_by(self, memory_id: str) -> list[Segment]:
         """Return what a member holds afterwards."""

@@ -52,8 +52,8 @@ class Entry:
     begin: int = 0
     order: int = 0
     """Counts assertions: greater than that of all asserted before, 0 while it never was."""
-    displaces: Entry | None = None
-    """While it waits: whose place it would have taken when it was held."""
+    displaces: tuple[Entry | None, int | None] | None = None
+    """While it waits with a key: whose place it would have taken when it was held, and until when."""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -116,7 +116,7 @@ class Model:
         before = self._before(new)
         outranked = before is not None and before.origin > new.origin
         if new.confidence < 0.5 or outranked or any(reach == "near" for reach, _ in met):
-            new.displaces = before
+            new.displaces = self._place(new)
             return self._enter(new, PENDING, "pending")
         new.order = self._next_order()
         return self._enter(new, ACTIVE, "accepted")
@@ -130,7 +130,7 @@ class Model:
         self._refuse_blocked(entry.value, entry)
         twin = self._twin(entry)
         said = twin is not None and self.entries[twin].status == ACTIVE
-        changed = said or self._before(entry) is not entry.displaces
+        changed = said or self._place(entry) != entry.displaces
         self._refuse("BaseChangedError", changed and version is None)
         self._assert(entry, origin=OWNER_ORIGIN)
 
@@ -300,6 +300,11 @@ class Model:
     def _before(self, entry: Entry) -> Entry | None:
         """Return whom a new assertion takes over from."""
         return next((e for e in reversed(self._chain(entry)) if e.begin <= entry.begin), None)
+
+    def _place(self, entry: Entry) -> tuple[Entry | None, int | None] | None:
+        """Return whom a new assertion takes over from and when the next takes over from it."""
+        after = next((e.begin for e in self._chain(entry) if e.begin > entry.begin), None)
+        return None if entry.key is None else (self._before(entry), after)
 
     def _taken_over(self, member: Entry, successor: Entry | None) -> bool:
         # Whose time ran out before is for a sweep to expire.

@@ -331,8 +331,10 @@ class ModelMachine(_Machine):
             assert (m.status, m.version, m.content, m.confidence, m.origin.rank, m.held_status) == (
                 entry.status, entry.version, entry.value, entry.confidence, entry.origin, entry.held,
             )  # fmt: skip
-            displaced = model.number(entry.displaces)
-            assert m.displaces == (() if displaced is None else (self.driver.ids[displaced],))
+            whose = [] if entry.displaces is None else [model.number(entry.displaces[0])]
+            assert [d.memory_id for d in m.displaces] == [
+                None if n is None else self.driver.ids[n] for n in whose
+            ]
             assert await store.get(ident) == m
         held = await store.as_of(valid_at=self.driver.clock() + timedelta(seconds=1)).list(limit=10_000)
         assert [m.id for m in held] == [self.driver.ids[n] for n in model.holding()]

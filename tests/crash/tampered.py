@@ -25,7 +25,7 @@ EDITS: dict[str, object] = {
     "status": "superseded",
     "held_status": "active",
     "code": "policy",
-    "depends_on": '["x"]',
+    "depends_on": '[["x","2020-01-01T00:00:00.000000Z",null]]',
     "metadata": '{"x":1}',
     "actor": "mallory",
     "created_at": "2020-01-01T00:00:00.000000Z",
@@ -39,7 +39,7 @@ EDITS: dict[str, object] = {
     "seq": 99,
     "retracted_during": '[["2020-01-01T00:00:00.000000Z",null]]',
     "asserted_order": 99,
-    "displaces": '["x"]',
+    "displaces": '[["x","2020-01-01T00:00:00.000000Z",null]]',
     "many": 1,
     "system_from": "2020-01-01T00:00:00.000000Z",
 }

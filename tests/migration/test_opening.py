@@ -233,10 +233,12 @@ def test_a_read_only_file_or_folder_is_refused_and_untouched(seen_by_all: Path, 
 
 
 def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    return connection.execute(
+    rows = connection.execute(
         "SELECT type, name, sql FROM sqlite_master"
         " WHERE name NOT LIKE 'sqlite_%' AND name <> 'schema_migrations' ORDER BY type, name"
     ).fetchall()
+    # A comment of a migration tells what was meant then.
+    return [(kind, name, re.sub(r"--.*", "", sql)) for kind, name, sql in rows]
 
 
 def migrated() -> sqlite3.Connection:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeVar
 import aiosqlite
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from memsmith._clock import MICROSECOND
+from memsmith._clock import next_time
 from memsmith.backends.sqlite.filelock import FileLock, has_wal_reset_bug
 from memsmith.backends.sqlite.opening import inspect_file, is_busy, is_current, migrate, translated
 from memsmith.backends.sqlite.reading import SQLiteReads
@@ -233,12 +233,13 @@ class SQLiteBackend(SQLiteReads):
             try:
                 self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
                 last = head(connection, tenant)
+                return next_time(clock(), None if last is None else last.time)
             except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 if self._lock is not None:
                     self._lock.release()
                 raise
-            now = clock()
-            return now if last is None or last.time is None else max(now, last.time + MICROSECOND)
 
         await self._held.acquire()
         try:

@@ -353,6 +353,27 @@ class PastReads(Suite):
             assert await store.as_of().get(result.memory_id) == result.memory
             clock.advance(timedelta(hours=-1))
 
+    @pytest.mark.parametrize(
+        "shown", [START.replace(tzinfo=None), START.replace(year=9000), START.replace(year=9999)]
+    )
+    async def test_a_clock_that_shows_no_usable_time_is_refused_and_nothing_is_written(
+        self, storage: StorageBackend, shown: datetime
+    ) -> None:
+        async with await MemoryStore.init(storage, clock=lambda: shown, tenant=TENANT) as store:
+            for attempt in (
+                lambda: store.propose("Rome", "s", 0.9),
+                lambda: store.propose("Rome", "s", 0.9, key=KEY, ttl=timedelta(days=1)),
+                store.sweep,
+                lambda: store.as_of().list(),
+            ):
+                with pytest.raises((ArgumentError, NaiveDatetimeError), match="clock"):
+                    await attempt()
+            with pytest.raises((ArgumentError, NaiveDatetimeError), match="clock"):
+                async with store.transaction():
+                    await store.propose("Rome", "s", 0.9)
+            assert await store.list(kind=None) == []
+            assert (await store.verify()).rows == 0
+
     async def test_naive_times_are_refused_by_name(self, store: MemoryStore) -> None:
         naive = START.replace(tzinfo=None)
         ident = await say(store, "Rome", 0)

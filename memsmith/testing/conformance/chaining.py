@@ -17,6 +17,7 @@ from memsmith.testing.conformance.base import TENANT, Suite
 from memsmith.testing.conformance.timing import KEY, Told, day, say, status_of, told, value_at
 from memsmith.types import (
     Accepted,
+    Displaced,
     Memory,
     MemoryStatus,
     Origin,
@@ -239,7 +240,7 @@ class Chaining(Suite):
         held = await store.propose("Oslo", "s", 0.9, key=KEY, origin="tool")
         assert isinstance(held, PendingConfirmation)
         assert home in held.reasons[0]
-        assert held.memory.displaces == (home,)
+        assert held.memory.displaces == (Displaced(home, day(10), None),)
         assert await told(store) == [(0, None, "Rome")]
         confirmed = await store.confirm(held.memory_id)
         assert (confirmed.status, confirmed.origin, confirmed.displaces) == (S.ACTIVE, Origin.OWNER, ())
@@ -290,10 +291,56 @@ class Chaining(Suite):
         held = await _held(store, "Oslo", origin="tool")
         clock.set(day(12))
         await say(store, "Bern", -5)
-        await say(store, "Paris", 20, 21)
+        await say(store, "Paris", 5, 6)
         await store.confirm(held)
         assert await told(store) == [
-            (-5, 0, "Bern"), (0, 10, "Rome"), (10, 20, "Oslo"), (20, 21, "Paris"), (21, None, "Oslo"),
+            (-5, 0, "Bern"), (0, 5, "Rome"), (5, 6, "Paris"), (6, 10, "Rome"), (10, None, "Oslo"),
+        ]  # fmt: skip
+
+    async def test_a_confirmation_that_would_give_way_at_once_to_what_came_meanwhile_is_refused(
+        self, storage: StorageBackend, clock: ManualClock
+    ) -> None:
+        validators = [ConfidenceThreshold(0.5)]
+        async with await MemoryStore.init(storage, validators, clock=clock, tenant=TENANT) as store:
+            held = await _held(store, "Oslo", confidence=0.1)
+            clock.set(day(11))
+            later = await say(store, "Bern", 5)
+            with pytest.raises(BaseChangedError, match="that nobody holds by now"):
+                await store.confirm(held)
+            assert await told(store) == [(5, None, "Bern")]
+            assert await status_of(store, held, later) == [S.PENDING_CONFIRMATION, S.ACTIVE]
+
+    async def test_a_confirmation_that_would_take_another_portion_of_the_same_memory_is_refused(
+        self, store: MemoryStore, clock: ManualClock
+    ) -> None:
+        home = await say(store, "Rome", 0)
+        clock.set(day(10))
+        held = await _held(store, "Oslo", origin="tool")
+        await store.retract(home, during=(day(12), day(14)))
+        with pytest.raises(BaseChangedError, match=f"from memory {home}"):
+            await store.confirm(held)
+        assert await status_of(store, held) == [S.PENDING_CONFIRMATION]
+
+    async def test_what_waits_is_judged_again_when_its_own_time_or_key_changes(
+        self, store: MemoryStore, clock: ManualClock
+    ) -> None:
+        home = await say(store, "Rome", 0)
+        work = await say(store, "lab", 0, key="user/work")
+        clock.set(day(10))
+        held = await _held(store, "Oslo", origin="tool")
+        amended = await store.amend_validity(held, day(12), day(20))
+        assert amended.displaces == (Displaced(home, day(12), day(20)),)
+        portioned = await store.retract(held, during=(day(13), day(14)))
+        assert portioned.displaces == (
+            Displaced(home, day(12), day(13)),
+            Displaced(home, day(14), day(20)),
+        )
+        moved = await store.revise(held, "mill", key="user/work")
+        assert [d.memory_id for d in moved.displaces] == [work, work]
+        await store.confirm(held)
+        assert await told(store) == [(0, None, "Rome")]
+        assert await told(store, "user/work") == [
+            (0, 12, "lab"), (12, 13, "mill"), (13, 14, "lab"), (14, 20, "mill"), (20, None, "lab"),
         ]  # fmt: skip
 
     async def test_what_waits_has_no_part_in_its_chain_until_it_is_confirmed(

@@ -29,7 +29,7 @@ from memsmith.testing.conformance.base import (
     joining,
     stored,
 )
-from memsmith.types import Interval, MemoryStatus, Origin, Outcome, Slot
+from memsmith.types import Displaced, Interval, MemoryStatus, Origin, Outcome, Slot
 from memsmith.unit import Unit
 from memsmith.wants import Beneath, OutcomeRecord, Tail, Wants
 
@@ -219,7 +219,8 @@ class Committing(Suite):
             depends_on=["b", "a"], expires_at=START + timedelta(microseconds=1), kind="note", scope="a/b",
             key="k", origin=Origin.TOOL, sensitivity="restricted", valid_from=START - timedelta(days=400),
             valid_to=START + timedelta(days=1), metadata={"π": [1, 2.5, None]}, actor="ann", code="policy",
-            retraction_reason="why", retracted_at=START, held_status=S.ACTIVE, displaces=("b", "a"),
+            retraction_reason="why", retracted_at=START, held_status=S.ACTIVE,
+            displaces=(Displaced("b", START, None), Displaced(None, START, START + timedelta(1))),
             retracted_during=(Interval(START - timedelta(9), START), Interval(START + timedelta(1), None)),
             many=True,
         )  # fmt: skip
@@ -246,7 +247,8 @@ class Committing(Suite):
             "content": {"new": 1}, "content_hash": "h", "value_digest": "d", "confidence": 0.75,
             "origin": Origin.AGENT, "metadata": {"m": 1}, "expires_at": START, "source": "elsewhere",
             "key": "k", "valid_from": START - timedelta(1), "valid_to": START, "retraction_reason": "r",
-            "retracted_during": (Interval(START, None),), "displaces": ("m",), "many": True,
+            "retracted_during": (Interval(START, None),), "many": True,
+            "displaces": (Displaced("m", START, None),),
         }  # fmt: skip
         await committed(backend, changing(memory.id, Action.REVISE, **changes))
         changed = await backend.get(TENANT, memory.id)

@@ -25,7 +25,7 @@ from memsmith.testing.conformance.base import (
     joining,
     leaving,
 )
-from memsmith.types import Interval, Memory, MemoryStatus, Point, Slot
+from memsmith.types import Displaced, Interval, Memory, MemoryStatus, Point, Slot
 from memsmith.unit import Unit
 from memsmith.wants import Beneath, Loaded, Tail, Wants
 
@@ -307,7 +307,8 @@ class Remembering(Suite):
     async def test_a_replaced_version_keeps_every_field(self, backend: StorageBackend) -> None:
         full = a_memory(
             {"π": [1, 2.5, None]}, key="k", scope="a", thread_id="t", source="chat", depends_on=["b", "a"],
-            metadata={"m": {"n": 1}}, expires_at=day(9), valid_to=day(3), displaces=("x", "y"), many=True,
+            metadata={"m": {"n": 1}}, expires_at=day(9), valid_to=day(3), many=True,
+            displaces=(Displaced("x", day(1), day(2)), Displaced(None, day(2), None)),
             retracted_during=(Interval(day(1), day(2)), Interval(day(2.5), None)),
         )  # fmt: skip
         await committed(backend, joining(full))

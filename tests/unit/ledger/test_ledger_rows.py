@@ -25,7 +25,7 @@ from memsmith.ledger.record import (
 )
 from memsmith.ledger.replay import Replay, differing
 from memsmith.temporal import Believed, Segment
-from memsmith.types import Interval, Memory, MemoryStatus, Origin, Slot, Tombstone
+from memsmith.types import Displaced, Interval, Memory, MemoryStatus, Origin, Slot, Tombstone
 
 NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 LATER = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
@@ -70,7 +70,7 @@ MEMORY = Memory(
     seq=1,
     retracted_during=(Interval(NOW, LATER), Interval(LATER, None)),
     asserted_order=1,
-    displaces=("m2", "m3"),
+    displaces=(Displaced("m2", NOW, LATER), Displaced(None, LATER, None)),
     system_from=NOW,
 )
 STONE = Tombstone("t1", "m1", "fact", "", "k", "d1", "s1", "no", "ann", from_text(TIME), tenant="acme")

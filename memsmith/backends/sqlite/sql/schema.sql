@@ -51,7 +51,7 @@ CREATE TABLE memories (
     seq INTEGER NOT NULL,
     retracted_during TEXT NOT NULL, -- JSON list of [start, end or null]
     asserted_order INTEGER NOT NULL, -- the ledger row that asserted it last; 0 while none did
-    displaces TEXT NOT NULL, -- JSON list of ids
+    displaces TEXT NOT NULL, -- JSON list of [id or null, start, end or null]
     many INTEGER NOT NULL,
     system_from TEXT NOT NULL,
     was_unkeyed INTEGER NOT NULL DEFAULT 0, -- whether a version that was replaced had no key
@@ -119,7 +119,7 @@ CREATE TABLE memory_history (
     seq INTEGER NOT NULL,
     retracted_during TEXT NOT NULL, -- JSON list of [start, end or null]
     asserted_order INTEGER NOT NULL, -- the ledger row that asserted it last; 0 while none did
-    displaces TEXT NOT NULL, -- JSON list of ids
+    displaces TEXT NOT NULL, -- JSON list of [id or null, start, end or null]
     many INTEGER NOT NULL,
     system_from TEXT NOT NULL,
     system_to TEXT NOT NULL CHECK (system_to > system_from),
