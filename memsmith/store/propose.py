@@ -195,6 +195,7 @@ WITHHELD: Final[dict[str, Any]] = {
 """What a refused memory keeps of a value that must not be stored: nothing but the keyed digest."""
 
 
+    "thread_id": None,
 # -- tombstones -----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from memsmith import Accepted, Memory, MemoryStatus, MemoryStore, PendingConfirmation, ProposalInput, Rejected
+from memsmith import (
+    Accepted,
+    Memory,
+    MemoryStatus,
+    MemoryStore,
+    PendingConfirmation,
+    ProposalInput,
+    Rejected,
+    SecretScan,
+)
 from memsmith.errors import TombstonedError
 from memsmith.types import ValidationResult
 
@@ -216,6 +225,17 @@ async def test_a_refusal_keeps_the_code_and_no_content(store: MemoryStore) -> No
     assert (memory.source, memory.metadata) == (None, {})
     assert "needle" not in str(memory).lower()
     assert "needle" not in str(await store.audit(memory.id)).lower()
+
+
+@pytest.mark.parametrize("field", ["content", "source", "key", "thread_id", "metadata"])
+async def test_a_refused_secret_is_kept_nowhere(open_store: OpenStore, field: str) -> None:
+    store = await open_store([SecretScan()])
+    secret = "ghp_" + "a1B2" * 9
+    told: dict[str, Any] = {"content": "fine", field: {"a": secret} if field == "metadata" else secret}
+    refused = await store.propose(told.pop("content"), "s", 0.9, **told)
+    assert isinstance(refused, Rejected)
+    stored = [line async for line in store.export()]
+    assert secret.encode() not in b"".join(stored)
 
 
 async def test_each_refused_retry_is_counted_and_audited(store: MemoryStore) -> None:
