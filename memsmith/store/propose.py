@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from memsmith._ids import new_id
 from memsmith.errors import NotFoundError
@@ -13,7 +13,7 @@ from memsmith.ledger.record import tombstone_record
 from memsmith.lifecycle import Action, next_status
 from memsmith.state import State
 from memsmith.store.once import remember, replayed
-from memsmith.store.prepare import Prepared, require_interval
+from memsmith.store.prepare import Prepared, require_confidence, require_interval
 from memsmith.store.supersede import Rearrangement, apply, joining
 from memsmith.temporal import until
 from memsmith.types import (
@@ -41,6 +41,10 @@ class Reinforcement:
 
     step: float = 0.25
     ceiling: float = 0.99
+
+    def __post_init__(self) -> None:
+        for name in ("step", "ceiling"):
+            require_confidence(getattr(self, name), name)
 
 
 @dataclass(frozen=True)
@@ -334,8 +338,8 @@ def _corroborate(state: State, live: Memory, again: Memory, rules: Rules) -> Mem
         if live.status is MemoryStatus.PENDING_CONFIRMATION and again.actor == DEFAULT_ACTOR:
             live = _endorsed(state, live, again.actor)
     policy = rules.reinforcement
-    witnesses: list[dict[str, Any]] = live.metadata.get("corroborated_by", [])
-    known = {live.session_id, *(w.get("session_id") for w in witnesses)}
+    witnesses = _witnesses(live)
+    known = {live.session_id, *(w["session_id"] for w in witnesses)}
     if policy is None or again.session_id in known:
         return live
     risen = min(policy.ceiling, live.confidence + (1 - live.confidence) * policy.step)
@@ -353,6 +357,15 @@ def _endorsed(state: State, waiting: Memory, actor: str) -> Memory:
     changes = {"status": MemoryStatus.ACTIVE, "displaces": ()}
     confirmed = state.change(waiting, Action.CONFIRM, changes, {"reason": "endorsed"}, actor=actor)
     if change is not None:
+def _witnesses(live: Memory) -> list[dict[str, Any]]:
+    """Return the corroborations kept in a memory's metadata; its proposer may have put other things there."""
+    kept = live.metadata.get("corroborated_by")
+    if not isinstance(kept, list):
+        return []
+    entries = [cast(dict[str, Any], each) for each in cast(list[Any], kept) if isinstance(each, dict)]
+    return [entry for entry in entries if isinstance(entry.get("session_id"), str)]
+
+
         apply(state, change, confirmed, actor)
     return state.memory(waiting.id)
 

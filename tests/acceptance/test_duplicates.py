@@ -106,6 +106,18 @@ async def test_corroboration_from_another_session_raises_confidence_when_the_pol
     assert (await store.replay()).identical
 
 
+@pytest.mark.parametrize("told", ["x", 5, {"a": 1}, [1], [{"session_id": 5}], [{}]])
+async def test_what_a_proposer_puts_in_place_of_corroborations_harms_nobody(
+    open_store: OpenStore, told: Any
+) -> None:
+    store = await open_store(reinforcement=Reinforcement(), dedup="scope")
+    await store.propose("Rome", "s", 0.4, metadata={"corroborated_by": told})
+    again = await store.propose("Rome", "t", 0.4)
+    assert isinstance(again, Rejected)
+    assert again.memory.confidence > 0.4
+    assert [w["session_id"] for w in again.memory.metadata["corroborated_by"]] == ["t"]
+
+
 async def test_a_batch_dedups_against_itself_and_is_judged_in_order(store: MemoryStore) -> None:
     items = [ProposalInput(c, f) for c, f in (("a", 0.9), ("wrong", 0.9), ("b", 0.4), ("a", 0.9), ("b", 0.9))]
     results = await store.propose_many(items, "s", "t")
