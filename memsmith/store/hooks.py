@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from contextvars import ContextVar, copy_context
 
+from memsmith.errors import ArgumentError
 from memsmith.ledger.entry import Row
 from memsmith.metrics import HOOK_ERRORS
 from memsmith.protocols import Metrics, TransitionHandler
@@ -35,6 +36,8 @@ class Dispatcher:
 
     def register(self, hook: TransitionHandler) -> None:
         """Add a hook; it hears of what commits from now on."""
+        if not callable(hook):
+            raise ArgumentError("hooks", "async callables", hook)
         self._hooks.append(hook)
 
     def publish(self, rows: list[Row]) -> None:
@@ -78,7 +81,11 @@ class Dispatcher:
     async def _call(self, hook: TransitionHandler, row: Row) -> None:
         try:
             await hook(row.memory_id, MemoryStatus(row.from_status), MemoryStatus(row.to_status))
-        except Exception:
+        except (Exception, asyncio.CancelledError) as error:
+            # A hook may await something that was cancelled; only a loop that shuts down cancels us.
+            dispatcher = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and dispatcher and dispatcher.cancelling():
+                raise
             self._metrics.count(HOOK_ERRORS)
             logger.exception(
                 "Hook %r raised for memory %s: %s -> %s",

@@ -86,6 +86,23 @@ async def test_a_hook_that_raises_is_logged_and_changes_nothing(
     assert result.memory_id in caplog.text
 
 
+async def test_a_hook_whose_work_was_cancelled_is_logged_and_the_others_hear(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def bad(memory_id: str, before: MemoryStatus, after: MemoryStatus) -> None:
+        work = asyncio.ensure_future(asyncio.sleep(60))
+        work.cancel("the index went away")
+        await work
+
+    store.on_transition(bad)
+    heard = _listen(store)
+    with caplog.at_level(logging.ERROR, logger="memsmith"):
+        await store.propose("Rome", "s", 0.9)
+        await store.propose("Oslo", "s", 0.9)
+    assert len(heard) == 2
+    assert caplog.text.count("raised for memory") == 2
+
+
 async def test_a_verb_called_from_inside_a_hook_returns_and_is_heard_of_next(store: MemoryStore) -> None:
     async def tidy(memory_id: str, before: MemoryStatus, after: MemoryStatus) -> None:
         if after is S.ACTIVE:
