@@ -1,5 +1,6 @@
 """Time as text and back: UTC, fixed width, microseconds, so that text order is time order."""
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -71,3 +72,10 @@ def require_aware(argument: str, moment: datetime) -> datetime:
     if instant == LAST:
         raise ArgumentError(argument, "a time before the last microsecond of the year 9999", moment)
     return instant
+
+
+def require_seconds(argument: str, value: object) -> float:
+    """Return a length of time in seconds, above 0 and finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ArgumentError(argument, "a finite number of seconds above 0", value)
+    return value

@@ -27,13 +27,24 @@ def backend_for(url: str) -> StorageBackend:
     ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` (in memory, for tests), with
     ``?durability=normal`` and ``?busy_seconds=3``; ``memory://`` for the plain-Python reference.
     """
+    expected = "sqlite:///path or memory://"
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+        raise ArgumentError("url", expected, url)
+    scheme, slashes, rest = url.partition("://")
+    if not slashes or scheme.lower() not in {"sqlite", "memory"}:
+        raise ArgumentError("url", expected, url)
+    if "#" in rest:
+        raise ArgumentError("url", "%23 in place of # in a path", url)
     parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        raise ArgumentError("url", "each option once", url)
+    if parts.netloc or (parts.scheme == "memory" and parts.path):
+        raise ArgumentError("url", expected, url)
     if parts.scheme == "memory":
         _no_more(options)
         return MemoryBackend()
-    if parts.scheme != "sqlite" or parts.netloc:
-        raise ArgumentError("url", "sqlite:///path or memory://", url)
     # sqlite3 and aiosqlite are loaded only by who asks for them.
     from memsmith.backends.sqlite import SQLiteBackend
 

@@ -33,22 +33,32 @@ def head_of(tenant: str, row: Any) -> Head | None:
 def segment_of(row: Any) -> Believed:
     """Rebuild a segment from its columns; `system_to` comes last, where it is asked for."""
     kind, scope, key, lane, memory_id, valid_from, valid_to, begun, order, since, *until = row
-    start, end = from_text(valid_from), None if valid_to is None else from_text(valid_to)
-    segment = Segment(memory_id, start, end, (start if begun == valid_from else from_text(begun), order))
-    over = from_text(until[0]) if until and until[0] is not None else None
-    return Believed(Slot(kind, scope, key, lane), segment, from_text(since), over)
+    try:
+        start, end = from_text(valid_from), None if valid_to is None else from_text(valid_to)
+        segment = Segment(memory_id, start, end, (start if begun == valid_from else from_text(begun), order))
+        over = from_text(until[0]) if until and until[0] is not None else None
+        return Believed(Slot(kind, scope, key, lane), segment, from_text(since), over)
+    except (TypeError, ValueError) as error:
+        raise DamagedRecordError(f"a segment of memory {memory_id}", error) from error
 
 
 def stone_of(row: Any) -> Tombstone:
     """Rebuild a tombstone from its columns."""
-    return tombstone_of(dict(zip(TOMBSTONE_COLUMNS, row, strict=True)))
+    record: dict[str, Any] = dict(zip(TOMBSTONE_COLUMNS, row, strict=True))
+    try:
+        return tombstone_of(record)
+    except (TypeError, ValueError) as error:
+        raise DamagedRecordError(f"tombstone {record['id']}", error) from error
 
 
 def outcome_of(row: Any) -> OutcomeRecord:
     """Rebuild an outcome from its columns."""
     actor, verb, key, codes, ids, digest, at = row
-    outcome = Outcome(verb, key, actor, tuple(orjson.loads(codes)), tuple(orjson.loads(ids)), from_text(at))
-    return OutcomeRecord(outcome, digest)
+    try:
+        told = tuple(orjson.loads(codes)), tuple(orjson.loads(ids)), from_text(at)
+    except (TypeError, ValueError) as error:
+        raise DamagedRecordError(f"the outcome of {verb} {key!r}", error) from error
+    return OutcomeRecord(Outcome(verb, key, actor, *told), digest)
 
 
 def version_of(row: Any) -> Version:

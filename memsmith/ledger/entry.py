@@ -124,7 +124,13 @@ def payload_of(row: Row) -> dict[str, Any]:
 
 def audit_entry(row: Row) -> AuditEntry:
     """Return a row as people read it; what replay alone needs is left out of the metadata."""
-    payload = payload_of(row)
+    try:
+        return _entry(row, payload_of(row))
+    except (TypeError, ValueError) as error:
+        raise LedgerError(f"ledger row {row.seq} can't be read: {error!r}") from error
+
+
+def _entry(row: Row, payload: dict[str, Any]) -> AuditEntry:
     # Notes are free JSON (floats included), so the payload carries them as text.
     metadata = cast(dict[str, Any], orjson.loads(payload.get("notes", "{}")))
     for name in ("errors", "reason", "code"):

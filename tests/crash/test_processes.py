@@ -7,13 +7,14 @@ import os
 import signal
 import sqlite3
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from memsmith import MemoryStatus, MemoryStore, ProposalInput, SQLiteBackend
-from memsmith.errors import DamagedRecordError
+from memsmith.errors import DamagedRecordError, LedgerError
 
 WRITER = Path(__file__).with_name("writer.py")
 PROCESSES = 4
@@ -116,3 +117,39 @@ async def test_a_row_changed_into_what_no_memory_can_hold_raises_a_typed_error(t
             await store.get(memory.memory_id)
         with pytest.raises(DamagedRecordError):
             await store.list()
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ("UPDATE tombstones SET created_at = 'x'", lambda store: store.tombstones()),
+        (
+            "DROP TRIGGER memory_segments_only_close; UPDATE memory_segments SET valid_from = 'x'",
+            lambda store: store.replay(),
+        ),
+        ("UPDATE outcomes SET codes = 'x'", lambda store: store.outcome("k")),
+    ],
+    ids=["tombstone", "segment", "outcome"],
+)
+async def test_what_lies_beside_a_memory_raises_a_typed_error_too(
+    tmp_path: Path, change: str, read: Callable[[MemoryStore], Awaitable[object]]
+) -> None:
+    path = tmp_path / "shared.db"
+    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+        await store.reject((await store.propose("gone", "s", 0.9)).memory_id)
+        await store.propose("fine", "s", 0.9, key="k", idempotency_key="k")
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.executescript(change)
+        with pytest.raises(DamagedRecordError):
+            await read(store)
+
+
+async def test_a_ledger_row_nobody_can_read_raises_a_typed_error(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+        await store.propose("fine", "s", 0.9)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("DROP TRIGGER audit_log_keeps_values")
+            connection.execute("UPDATE audit_log SET time = 'x'")
+        with pytest.raises(LedgerError, match="row 1"):
+            await store.audit()

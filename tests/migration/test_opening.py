@@ -150,6 +150,12 @@ def test_a_truncated_database_is_refused_and_untouched(tmp_path: Path) -> None:
         assert path.read_bytes() == whole[:size]
 
 
+async def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "file.db")
+    with pytest.raises(NotAMemsmithDatabaseError, match="expected a database file"):
+        await MemoryStore.init(SQLiteBackend(tmp_path / "file.db"))
+
+
 async def test_a_missing_folder_is_refused_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="expected an existing folder"):
         await MemoryStore.init(SQLiteBackend(tmp_path / "none" / "file.db"))
@@ -211,21 +217,21 @@ def seen_by_all() -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-@pytest.mark.parametrize("what", ["file", "folder", "folder without the file"])
+@pytest.mark.parametrize("what", ["file", "folder", "folder without the file", "file nobody may read"])
 def test_a_read_only_file_or_folder_is_refused_and_untouched(seen_by_all: Path, what: str) -> None:
     path = seen_by_all / "file.db"
     if what != "folder without the file":
         asyncio.run(make(path))
-        path.chmod(0o444 if what == "file" else 0o666)
+        path.chmod({"file": 0o444, "file nobody may read": 0o000}.get(what, 0o666))
     # Whoever is not root is refused by these modes alone; root becomes nobody, and owns nothing here.
-    seen_by_all.chmod(0o777 if what == "file" else 0o555)
+    seen_by_all.chmod(0o777 if what.startswith("file") else 0o555)
     before = snapshot(seen_by_all)
     ran = subprocess.run(
         [sys.executable, "-c", UNPRIVILEGED, str(path)],
         capture_output=True, text=True, check=False, timeout=60, cwd=seen_by_all,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    assert "read-only" in ran.stdout
+    assert ("Permission denied" if what == "file nobody may read" else "read-only") in ran.stdout
     assert snapshot(seen_by_all) == before
 
 

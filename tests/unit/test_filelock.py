@@ -56,6 +56,22 @@ def test_a_lock_is_taken_once_and_free_again_after_release(tmp_path: Path) -> No
     one.close()
 
 
+def test_a_link_to_a_database_leads_to_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "m.db")
+    one, two = FileLock(str(tmp_path / "m.db")), FileLock(str(tmp_path / "link.db"))
+    one.acquire(1)
+    with pytest.raises(StoreBusyError):
+        two.acquire(0.02)
+    one.close()
+    two.close()
+
+
+async def test_what_stands_in_the_place_of_the_lock_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.db-lock").mkdir()
+    with pytest.raises(StorageError, match=r"m\.db-lock: "):
+        await SQLiteBackend(tmp_path / "m.db").initialize()
+
+
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     database = str(tmp_path / "m.db")
     code = (

@@ -6,12 +6,14 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memsmith import MemoryStore, SQLiteBackend
 from memsmith.backends.sqlite.opening import is_busy, translated
 from memsmith.errors import (
+    ArgumentError,
     DamagedDatabaseError,
     ReadOnlyDatabaseError,
     StorageError,
@@ -50,6 +52,33 @@ def test_each_driver_error_has_its_own_kind_and_names_the_file(
     error = translated(driver_error(code), "/srv/m.db")
     assert type(error) is expected
     assert "/srv/m.db" in str(error)
+
+
+def test_a_complaint_that_quotes_the_bytes_of_a_damaged_file_is_one_about_damage() -> None:
+    with pytest.raises(UnicodeDecodeError) as caught:
+        b"\x84".decode()
+    error = translated(caught.value, "/srv/m.db")
+    assert type(error) is DamagedDatabaseError
+    assert "/srv/m.db" in str(error)
+
+
+@pytest.mark.parametrize("path", [None, 5, "a\x00b"])
+def test_a_path_that_is_none_is_refused(path: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"^path: "):
+        SQLiteBackend(path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        5, None, "", "store.db", "postgres://x", "sqlite:store.db", "sqlite:/store.db", "sqlite://host/store.db",
+        "sqlite:///a#b.db", "memory://a", "memory:///a", "memory://#a",
+        "sqlite:///a.db?durability=full&durability=normal", "sqlite:///a.db?mode=ro", "memory://?durability=full",
+    ],
+)  # fmt: skip
+async def test_a_url_that_would_be_misread_is_refused(url: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"^url: "):
+        await MemoryStore.open(url)
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT, sqlite3.SQLITE_LOCKED])

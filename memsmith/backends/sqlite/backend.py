@@ -19,9 +19,16 @@ from typing import Any, Final, Literal, TypeVar
 import aiosqlite
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from memsmith._clock import next_time
+from memsmith._clock import next_time, require_seconds
 from memsmith.backends.sqlite.filelock import FileLock, has_wal_reset_bug
-from memsmith.backends.sqlite.opening import inspect_file, is_busy, is_current, migrate, translated
+from memsmith.backends.sqlite.opening import (
+    DRIVER_ERRORS,
+    inspect_file,
+    is_busy,
+    is_current,
+    migrate,
+    translated,
+)
 from memsmith.backends.sqlite.reading import SQLiteReads
 from memsmith.backends.sqlite.statements import SQL, head
 from memsmith.backends.sqlite.writing import settle_and_write, write
@@ -65,9 +72,11 @@ class SQLiteBackend(SQLiteReads):
     ) -> None:
         if durability not in _SYNCHRONOUS:
             raise ArgumentError("durability", "'full' or 'normal'", durability)
+        if not isinstance(path, str | Path) or "\x00" in str(path):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+            raise ArgumentError("path", "the path of a file, or ':memory:'", path)
         self._path = str(path)
         self._durability: str = durability
-        self._busy_seconds = busy_seconds
+        self._busy_seconds = require_seconds("busy_seconds", busy_seconds)
         self._writer: _Connection | None = None
         self._readers: list[_Connection] = []
         self._lock: FileLock | None = None
@@ -155,7 +164,7 @@ class SQLiteBackend(SQLiteReads):
             raise ClosedError("The backend is closed")
         try:
             return await self._writer.hop(work)
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             raise translated(error, self._path) from error
 
     async def _hop(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -164,7 +173,7 @@ class SQLiteBackend(SQLiteReads):
         reader = self._readers[next(self._turn) % len(self._readers)]
         try:
             return await reader.hop(work)
-        except sqlite3.Error as error:
+        except DRIVER_ERRORS as error:
             raise translated(error, self._path) from error
 
     def _guarded(self, work: Callable[[], T]) -> T:

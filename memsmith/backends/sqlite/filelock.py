@@ -13,6 +13,7 @@ import random
 import time
 from typing import Final
 
+from memsmith.backends.sqlite.opening import unusable
 from memsmith.errors import StoreBusyError
 
 FIXED: Final = (3, 51, 3)
@@ -34,7 +35,12 @@ class FileLock:
     """
 
     def __init__(self, database: str) -> None:
-        self._fd = os.open(database + "-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # Of the file itself, by whatever link it is reached: all who open it must meet at one lock.
+        path = os.path.realpath(database) + "-lock"
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise unusable(path, error) from error
 
     def acquire(self, patience: float) -> None:
         """Take the lock, or raise StoreBusyError after `patience` seconds."""

@@ -42,10 +42,25 @@ def inspect_file(path: Path) -> None:
         raise StorageError(f"{path}: expected an existing folder, found none at {path.parent}")
     if path.is_dir():
         raise NotAMemsmithDatabaseError(f"{path}: expected a database file, found a folder")
+    try:
+        _inspect(path)
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+def unusable(path: Path | str, error: OSError) -> StorageError:
+    """Return the memsmith error for a file that the system won't let us use."""
+    kind = ReadOnlyDatabaseError if isinstance(error, PermissionError) else StorageError
+    return kind(f"{path}: {error.strerror or error}")
+
+
+def _inspect(path: Path) -> None:
     if not path.exists():
         if not os.access(path.parent, os.W_OK):
             raise ReadOnlyDatabaseError(f"{path}: can't be created, its folder is read-only")
         return
+    if not path.is_file():
+        raise NotAMemsmithDatabaseError(f"{path}: expected a database file, found something else")
     _inspect_header(path)
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise ReadOnlyDatabaseError(f"{path}: the file or its folder is read-only")
@@ -157,8 +172,14 @@ def _statements(script: str) -> list[str]:
     return statements
 
 
-def translated(error: sqlite3.Error, path: str) -> Exception:
+DRIVER_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What the driver raises; the latter where SQLite's complaint quotes bytes of a damaged file."""
+
+
+def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> Exception:
     """Return the memsmith error for a driver's error; the driver's is to be its cause."""
+    if isinstance(error, UnicodeDecodeError):
+        return DamagedDatabaseError(f"{path}: {error}")
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
     if primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
