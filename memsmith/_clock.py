@@ -24,6 +24,8 @@ def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
     """Return a clock whose readings are aware, in UTC, and leave room for lifetimes that begin then."""
     if clock is utc_now:
         return clock
+    if not callable(clock):
+        raise ArgumentError("clock", "a callable that gives the current time", clock)
 
     def read() -> datetime:
         moment = require_aware("clock", clock())

@@ -98,9 +98,9 @@ class QueryError(ArgumentError):
 class NotFoundError(MemsmithError):
     """No such memory (or tombstone)."""
 
-    def __init__(self, memory_id: str) -> None:
+    def __init__(self, memory_id: str, what: str = "Memory") -> None:
         self.memory_id = memory_id
-        super().__init__(f"Memory not found: {memory_id}")
+        super().__init__(f"{what} not found: {memory_id}")
 
 
 class InvalidTransitionError(MemsmithError):

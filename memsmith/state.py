@@ -148,7 +148,7 @@ class State:
         if ident not in self._seen.tombstones:
             raise NeedMore(Wants(tombstones={ident}))
         if ident not in self._stones:
-            raise NotFoundError(ident)
+            raise NotFoundError(ident, "Tombstone")
         return self._stones[ident]
 
     def outcome(self, key: OutcomeKey) -> OutcomeRecord | None:

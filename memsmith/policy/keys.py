@@ -59,6 +59,11 @@ class Keys:
     cardinality: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        for rule in self.derived:
+            if not isinstance(rule, KeyedBy):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+                raise ArgumentError("keyed_by", "a KeyedBy, or a list of them", rule)
+        if self.cardinality is not None and not isinstance(self.cardinality, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+            raise ArgumentError("cardinality", "a mapping of patterns", self.cardinality)
         for pattern, cardinality in (self.cardinality or {}).items():
             require_text("cardinality", pattern)
             if cardinality not in {SINGLE, MANY}:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 from memsmith._canonical import MAX_CONTENT_BYTES, optional_text, require_text
-from memsmith._clock import checked, utc_now
+from memsmith._clock import checked, require_seconds, utc_now
 from memsmith.errors import (
     ArgumentError,
     ClosedError,
@@ -45,7 +45,18 @@ from memsmith.store.group import GroupCommit
 from memsmith.store.hooks import Dispatcher, inside_hook
 from memsmith.store.judge import Bench
 from memsmith.store.once import Call, once
-from memsmith.store.prepare import Digester, Limits, Prepared, arguments_of, prepare, require_actor
+from memsmith.store.prepare import (
+    Digester,
+    Limits,
+    Prepared,
+    arguments_of,
+    prepare,
+    require_actor,
+    require_flag,
+    require_items,
+    require_lifetime,
+    require_size,
+)
 from memsmith.store.propose import Reinforcement, Rules
 from memsmith.store.secrets import open_secrets
 from memsmith.store.transaction import Transactions
@@ -124,13 +135,21 @@ class Engine:
         said. `patience` is how many seconds a write waits for a transaction of another task.
         `sweep_every` sweeps in the background; reads of the bare store show statuses as swept.
         """
-        if dedup not in {"session", "scope"}:
+        if dedup not in ("session", "scope"):
             raise ArgumentError("dedup", "'session' or 'scope'", dedup)
+        if not callable(getattr(storage, "initialize", None)):
+            raise ArgumentError("storage", "a backend (`MemoryStore.open` takes a URL)", storage)
+        if reinforcement is not None and not isinstance(reinforcement, Reinforcement):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+            raise ArgumentError("reinforcement", "a Reinforcement, or None", reinforcement)
+        require_flag("protect_origin", protect_origin)
+        require_seconds("patience", patience)
+        if sweep_every is not None:
+            require_lifetime("sweep_every", sweep_every)
         self = cls.__new__(cls)
         self._tenant = require_text("tenant", tenant, most=256)
         clock = self._clock = checked(clock)
         self._metrics = metrics or NullMetrics()
-        self._limits = Limits(max_content_bytes)
+        self._limits = Limits(require_size("max_content_bytes", max_content_bytes))
         self._keys = Keys((keyed_by,) if isinstance(keyed_by, KeyedBy) else tuple(keyed_by), cardinality)
         self._newest = Newest()
         self._hooks = Dispatcher(self._metrics)
@@ -145,10 +164,11 @@ class Engine:
         await storage.initialize()
         try:
             self._digester = await open_secrets(storage, secret)
+            self._bench = Bench(validators or [], self._limits, self._digester, self._metrics)
         except BaseException:
+            # Left open, the database's threads would keep the program from ending.
             await storage.close()
             raise
-        self._bench = Bench(validators or [], self._limits, self._digester, self._metrics)
         self._rules = Rules(dedup, reinforcement, protect_origin, self._digester.current_id)
         self._sweeper = None if sweep_every is None else asyncio.create_task(self._sweep(sweep_every))
         return self
@@ -207,19 +227,20 @@ class Engine:
         if not here:
             raise WrongContextError("The store belongs to another event loop; open one on this loop")
 
-    async def _judged(
+    def _prepared(
         self,
         items: Sequence[ProposalInput],
         session_id: str,
         thread_id: str | None,
         actor: str | None = None,
     ) -> builtins.list[Prepared]:
+        """Return checked proposals, as their caller told them: no validator has changed them yet."""
         now = self._clock()
         session = require_text("session_id", session_id)
         thread = optional_text("thread_id", thread_id)
         prepared = [
             prepare(item, session, thread, self._limits, self._digester, self._tenant, now, self._keys)
-            for item in items
+            for item in require_items(items)
         ]
         if actor is not None:
             who = require_actor(actor)
@@ -229,10 +250,12 @@ class Engine:
         for one in prepared:
             if one.idempotency_key is not None:
                 one.arguments = self._digester.arguments("propose", arguments_of(one))
+        return prepared
+
+    async def _judge(self, prepared: Sequence[Prepared]) -> None:
         waiting = self._bench.judge_at_once(prepared)
         if waiting:
             await self._in_time(lambda: self._bench.hear(waiting, self._context_of))
-        return prepared
 
     async def _in_time(self, work: Callable[[], Any]) -> None:
         """Do awaitable work; inside a transaction, within its deadline."""

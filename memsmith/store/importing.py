@@ -164,7 +164,7 @@ class Transfers(GovernanceReads):
     ) -> dict[str, Prepared]:
         """Check and judge memories of one session; an argument that can't be refuses its memory alone."""
         try:
-            prepared = await self._judged([proposal_of(m, tenant) for m in group], session_id, None)
+            prepared = self._prepared([proposal_of(m, tenant) for m in group], session_id, None)
         except ArgumentError as error:
             if len(group) == 1:
                 tally.refuse(group[0].id, "argument", str(error))
@@ -173,6 +173,7 @@ class Transfers(GovernanceReads):
             for memory in group:
                 found |= await self._examined(tenant, [memory], session_id, tally)
             return found
+        await self._judge(prepared)
         for memory, item in zip(group, prepared, strict=True):
             held_as_there(memory, item)
         return {memory.id: item for memory, item in zip(group, prepared, strict=True)}

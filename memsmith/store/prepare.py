@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
@@ -319,6 +319,31 @@ def require_ids(ids: object) -> list[str]:
     return list(dict.fromkeys(require_text("depends_on", ident) for ident in every))
 
 
+def require_items(items: object) -> Sequence[ProposalInput]:
+    """Return the proposals of a batch; what has not their fields is refused by its type."""
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        raise ArgumentError("memories", "a list of ProposalInput", cast(object, items))
+    every = list(cast(Iterable[object], items))
+    for item in every:
+        if not isinstance(item, ProposalInput):
+            raise ArgumentError("memories", "ProposalInput items", item)
+    return cast(list[ProposalInput], every)
+
+
+def require_version(version: object) -> int | None:
+    """Return the version a caller expects, or None."""
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise ArgumentError("expected_version", "a version number", version)
+    return version
+
+
+def require_size(argument: str, value: object) -> int:
+    """Return a number of bytes."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ArgumentError(argument, "a whole number of bytes above 0", value)
+    return value
+
+
 def require_flag(argument: str, value: object) -> bool:
     """Return a real boolean."""
     if not isinstance(value, bool):
@@ -335,10 +360,16 @@ def require_ttl(ttl: object, expires_at: object) -> timedelta | None:
     """Return a positive lifetime; a lifetime and an end together are refused."""
     if ttl is None:
         return None
-    if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
-        raise ArgumentError("ttl", "a positive timedelta", ttl)
-    if ttl > MAX_TTL:
-        raise ArgumentError("ttl", f"at most {MAX_TTL.days} days", ttl)
+    lifetime = require_lifetime("ttl", ttl)
     if expires_at is not None:
         raise ArgumentError("ttl", "either ttl or expires_at", "both")
-    return ttl
+    return lifetime
+
+
+def require_lifetime(argument: str, value: object) -> timedelta:
+    """Return a positive length of time that can be added to a date."""
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise ArgumentError(argument, "a positive timedelta", value)
+    if value > MAX_TTL:
+        raise ArgumentError(argument, f"at most {MAX_TTL.days} days", value)
+    return value

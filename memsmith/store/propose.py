@@ -58,6 +58,7 @@ class Rules:
 
 
 SOON: Final = timedelta(hours=1)
+DUPLICATE: Final = "Duplicate content"
 
 
 def wants_of(items: Sequence[Prepared]) -> Wants:
@@ -109,7 +110,7 @@ def _decide(state: State, item: Prepared, rules: Rules) -> ProposalResult:
         live = duplicate_of(state, item.memory, item.asserted_from, rules.dedup)
         if live is not None:
             live = _corroborate(state, live, item.memory, rules)
-            return Rejected(live.id, live, "Duplicate content", code="duplicate")
+            return Rejected(live.id, live, DUPLICATE, code="duplicate")
     return _settle(state, item, held, rules)
 
 
@@ -194,12 +195,12 @@ WITHHELD: Final[dict[str, Any]] = {
     "content_hash": "",
     "metadata": {},
     "source": None,
+    "thread_id": None,
     "key": None,
 }
 """What a refused memory keeps of a value that must not be stored: nothing but the keyed digest."""
 
 
-    "thread_id": None,
 # -- tombstones -----------------------------------------------------------------------------------
 
 
@@ -273,8 +274,13 @@ def _refuse_blocked(state: State, item: Prepared, stone: Tombstone) -> Rejected:
     count_refusal(state, stone)
     payload: dict[str, Any] = {"code": "tombstoned", "refused_by": stone.id}
     refused = _insert(state, item, Action.REFUSE, payload, withhold=True)
-    reason = f"Blocked by tombstone {stone.id}" + (f": {stone.reason}" if stone.reason else "")
+    reason = refusal_of(stone.id, stone)
     return Rejected(refused.id, refused, reason, code="tombstoned", tombstone_id=stone.id)
+
+
+def refusal_of(stone_id: str, stone: Tombstone | None = None) -> str:
+    """Return what a refused proposer is told."""
+    return f"Blocked by tombstone {stone_id}" + (f": {stone.reason}" if stone and stone.reason else "")
 
 
 # -- duplicates -----------------------------------------------------------------------------------
@@ -351,12 +357,6 @@ def _corroborate(state: State, live: Memory, again: Memory, rules: Rules) -> Mem
     return state.change(live, Action.REINFORCE, changes, actor=again.actor)
 
 
-def _endorsed(state: State, waiting: Memory, actor: str) -> Memory:
-    """Confirm what waits because the owner says it too."""
-    change = joining(state, waiting)
-    changes = {"status": MemoryStatus.ACTIVE, "displaces": ()}
-    confirmed = state.change(waiting, Action.CONFIRM, changes, {"reason": "endorsed"}, actor=actor)
-    if change is not None:
 def _witnesses(live: Memory) -> list[dict[str, Any]]:
     """Return the corroborations kept in a memory's metadata; its proposer may have put other things there."""
     kept = live.metadata.get("corroborated_by")
@@ -366,6 +366,12 @@ def _witnesses(live: Memory) -> list[dict[str, Any]]:
     return [entry for entry in entries if isinstance(entry.get("session_id"), str)]
 
 
+def _endorsed(state: State, waiting: Memory, actor: str) -> Memory:
+    """Confirm what waits because the owner says it too."""
+    change = joining(state, waiting)
+    changes = {"status": MemoryStatus.ACTIVE, "displaces": ()}
+    confirmed = state.change(waiting, Action.CONFIRM, changes, {"reason": "endorsed"}, actor=actor)
+    if change is not None:
         apply(state, change, confirmed, actor)
     return state.memory(waiting.id)
 
@@ -381,13 +387,10 @@ def code_of(result: ProposalResult) -> str:
 
 
 def result_of(state: State, code: str, memory_id: str) -> ProposalResult:
-    """Rebuild the result of an earlier call; the memory is as it is now."""
+    """Rebuild the result of an earlier call, but for its words; the memory is as it is now."""
     memory = state.memory(memory_id)
     if code == "accepted":
         return Accepted(memory_id, memory)
     if code == "pending":
         return PendingConfirmation(memory_id, memory)
-    reason = {"duplicate": "Duplicate content", "tombstoned": "Blocked by a tombstone"}.get(
-        code, "Refused before"
-    )
-    return Rejected(memory_id, memory, reason, code=code)
+    return Rejected(memory_id, memory, DUPLICATE if code == "duplicate" else "", code=code)

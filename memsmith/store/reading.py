@@ -94,7 +94,10 @@ def _column_value(name: str, value: Any) -> Any:
     if isinstance(value, Origin):
         return value.value
     if name == "depends_on" and isinstance(value, list):
-        return canonical(cast(list[str], value)).decode()
+        ids = cast(list[object], value)
+        if not all(isinstance(ident, str) and _storable(ident) for ident in ids):
+            raise QueryError("filter depends_on", "a list of memory ids", ids)
+        return canonical(ids).decode()
     if name in _TIMES and isinstance(value, str):
         return _time_text(name, value)
     # Exactly, so nothing is left for a database to convert: SQLite would find text "5" by the number.
@@ -103,6 +106,11 @@ def _column_value(name: str, value: Any) -> Any:
             f"filter {name}", "a number or None" if name in _NUMBERS else "a text or None", value
         )
     return _scalar(name, value)
+
+
+def _is_bound(value: Any) -> bool:
+    """Tell whether a value is a number that a database can be asked to compare with."""
+    return _is_number(value) and abs(value) <= 2**53
 
 
 def _is_number(value: object) -> bool:
@@ -169,7 +177,7 @@ def _read_cursor(cursor: str, order_by: str, descending: bool) -> tuple[Any, str
     if (
         (order, direction) != (order_by, descending)
         or not isinstance(ident, str)
-        or not (_is_number(value) if order_by in _NUMBERS else isinstance(value, str) and _storable(value))
+        or not (_is_bound(value) if order_by in _NUMBERS else isinstance(value, str) and _storable(value))
         or not _storable(ident)
     ):
         raise QueryError("cursor", f"one of a list ordered by {order_by}, in this direction", cursor)

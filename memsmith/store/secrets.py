@@ -10,6 +10,7 @@ import hashlib
 import os
 from typing import Final
 
+from memsmith._canonical import require_text
 from memsmith.errors import ArgumentError, SecretRequiredError
 from memsmith.protocols import StorageBackend
 from memsmith.store.prepare import Digester
@@ -26,6 +27,8 @@ def secret_id(secret: bytes) -> str:
 
 def require_secret(secret: str | bytes) -> bytes:
     """Return a secret as bytes; text of hex digits is decoded, other text is taken as UTF-8."""
+    if not isinstance(secret, str | bytes):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
+        raise ArgumentError("secret", "bytes or text", type(secret).__name__)
     data = secret if isinstance(secret, bytes) else _decoded(secret)
     if len(data) < _LEAST:
         raise ArgumentError("secret", f"at least {_LEAST} bytes", f"{len(data)} bytes")
@@ -36,7 +39,7 @@ def _decoded(secret: str) -> bytes:
     try:
         return bytes.fromhex(secret)
     except ValueError:
-        return secret.encode()
+        return require_text("secret", secret, most=65_536).encode()
 
 
 async def open_secrets(storage: StorageBackend, given: str | bytes | None) -> Digester:

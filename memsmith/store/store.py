@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 from memsmith._canonical import require_text
-from memsmith._clock import to_text
+from memsmith._clock import require_seconds, to_text
 from memsmith.errors import ArgumentError, ValidationError
 from memsmith.metrics import PROPOSALS
 from memsmith.protocols import TransitionHandler
@@ -26,8 +26,10 @@ from memsmith.store.prepare import (
     require_portion,
     require_reason,
     require_stretch,
+    require_version,
 )
 from memsmith.store.propose import code_of, decide_proposal, result_of, wants_of
+from memsmith.store.retold import is_wordless, retold
 from memsmith.types import (
     FACT,
     UNCHANGED,
@@ -97,12 +99,13 @@ class MemoryStore(Transfers):
             depends_on=depends_on, metadata=metadata, idempotency_key=idempotency_key, actor=actor,
         )  # fmt: skip
         self._enter()
-        prepared = await self._judged([item], session_id, None)
+        prepared = self._prepared([item], session_id, None)
+        await self._judge(prepared)
         result = await self._run(
             lambda state: decide_proposal(state, prepared[0], self._rules), wants_of(prepared)
         )
         self._metrics.count(PROPOSALS, outcome=code_of(result))
-        return result
+        return await self._retold(result) if is_wordless(result) else result
 
     async def propose_many(
         self,
@@ -119,7 +122,9 @@ class MemoryStore(Transfers):
         refuses the whole batch, with nothing written.
         """
         self._enter()
-        prepared = await self._judged(memories, session_id, thread_id, actor)
+        prepared = self._prepared(memories, session_id, thread_id, actor)
+        told = [] if idempotency_key is None else [arguments_of(item) for item in prepared]
+        await self._judge(prepared)
         wants = wants_of(prepared)
 
         def decide_all(state: State) -> builtins.list[ProposalResult]:
@@ -128,7 +133,7 @@ class MemoryStore(Transfers):
         decide: Callable[[State], builtins.list[ProposalResult]] = decide_all
         if idempotency_key is not None:
             name = (require_actor(actor), "propose_many", require_text("idempotency_key", idempotency_key))
-            digest = self._digester.arguments("propose_many", [arguments_of(p) for p in prepared])
+            digest = self._digester.arguments("propose_many", told)
             wants.outcomes.add(name)
             decide = once(
                 name,
@@ -143,7 +148,10 @@ class MemoryStore(Transfers):
         results = await self._run(decide, wants, size=len(prepared))
         for outcome, times in Counter(map(code_of, results)).items():
             self._metrics.count(PROPOSALS, times, outcome=outcome)
-        return results
+        return [await self._retold(result) if is_wordless(result) else result for result in results]
+
+    async def _retold(self, result: ProposalResult) -> ProposalResult:
+        return await self._read(lambda reads: retold(reads, self._tenant, self._clock(), result))
 
     async def confirm(
         self,
@@ -161,12 +169,9 @@ class MemoryStore(Transfers):
         PermissionDeniedError where anyone but the owner confirms what they proposed.
         """
         who = require_actor(actor)
-        decide = change.confirm(
-            memory_id, who, require_reason(reason), expected_version, self._digester, self._rules
-        )
-        return await self._change(
-            "confirm", memory_id, decide, who, idempotency_key, reason, expected_version
-        )
+        why, version = require_reason(reason), require_version(expected_version)
+        decide = change.confirm(memory_id, who, why, version, self._digester, self._rules)
+        return await self._change("confirm", memory_id, decide, who, idempotency_key, reason, version)
 
     async def reject(
         self,
@@ -232,8 +237,9 @@ class MemoryStore(Transfers):
         """
         who = require_actor(actor)
         asserted = require_stretch(valid_from, valid_to)
-        decide = change.amend_validity(memory_id, who, require_reason(reason), expected_version, asserted)
-        extra = [reason, expected_version, *_texts(asserted)]
+        version = require_version(expected_version)
+        decide = change.amend_validity(memory_id, who, require_reason(reason), version, asserted)
+        extra = [reason, version, *_texts(asserted)]
         return await self._change("amend_validity", memory_id, decide, who, idempotency_key, *extra)
 
     async def revise(
@@ -264,11 +270,14 @@ class MemoryStore(Transfers):
             key=self._revised_key(memory, new_content, key), kind=memory.kind,
             origin=memory.origin, actor=who,
         )  # fmt: skip
-        (prepared,) = await self._judged([item], memory.session_id, None)
+        (prepared,) = self._prepared([item], memory.session_id, None)
+        # What was told, whatever validators make of it and wherever the memory has moved since.
+        told = [prepared.memory.content_hash, None if isinstance(key, Unchanged) else [key]]
+        await self._judge([prepared])
         decide = change.revise(
-            prepared, memory_id, who, require_reason(reason), expected_version, self._rules
+            prepared, memory_id, who, require_reason(reason), require_version(expected_version), self._rules
         )
-        extra = [prepared.memory.content_hash, prepared.memory.key, reason, expected_version]
+        extra = [*told, reason, expected_version]
         wants = Wants(blocks=set(prepared.digests))
         try:
             return await self._change("revise", memory_id, decide, who, idempotency_key, *extra, wants=wants)
@@ -377,6 +386,7 @@ class MemoryStore(Transfers):
         transaction is undone and its verbs raise TransactionTimeoutError.
         """
         self._enter()
+        require_seconds("timeout", timeout)
         async with self._transactions.open(timeout, self._published) as scope:
             yield self
         if self._transactions.current() is None:

@@ -343,6 +343,7 @@ BAD_QUERIES: list[dict[str, Any]] = [
     {"field_filters": {"version": "1"}}, {"field_filters": {"confidence": "0.5"}},
     {"field_filters": {"confidence": True}},
     {"field_filters": {"source": 5}}, {"field_filters": {"session_id": True}},
+    {"field_filters": {"depends_on": [5]}}, {"field_filters": {"depends_on": ["\ud800"]}},
 ]  # fmt: skip
 
 
@@ -372,6 +373,7 @@ async def test_cursors_are_for_the_list_they_came_from_and_can_not_be_made_up(
         ("confidence", '["confidence",false,"x","id"]'),
         ("confidence", '["confidence",false,true,"id"]'),
         ("confidence", '["confidence",false,null,"id"]'),
+        ("confidence", '["confidence",false,18446744073709551615,"id"]'),
         ("created_at", '["created_at",false,5,"id"]'),
         ("session_id", '["session_id",false,18446744073709551615,"id"]'),
         ("session_id", '["session_id",false,"s",5]'),
@@ -403,6 +405,34 @@ async def test_other_questions_of_no_sense_are_refused(store: MemoryStore, write
     await writes_nothing(lambda: store.outcome(""), ArgumentError)
     await writes_nothing(lambda: store.outcome("k", verb=bad), ArgumentError)
     await writes_nothing(lambda: store.outcome("k", actor=bad), ArgumentError)
+
+
+@pytest.mark.parametrize("version", ["1", True, 1.0, object()], ids=lambda v: type(v).__name__)
+async def test_a_version_that_is_no_number_is_refused(
+    store: MemoryStore, writes_nothing: Check, version: Any
+) -> None:
+    ident = (await store.propose("Rome", "s", 0.4)).memory_id
+    more: dict[str, Any] = {"expected_version": version, "idempotency_key": "k"}
+    for call in (
+        lambda: store.confirm(ident, **more),
+        lambda: store.revise(ident, "Oslo", **more),
+        lambda: store.amend_validity(ident, START, None, **more),
+    ):
+        error = await writes_nothing(call, ArgumentError)
+        assert error.argument == "expected_version"
+
+
+@pytest.mark.parametrize("batch", [None, 5, "Rome", {"content": "Rome"}, ["Rome"], [{"content": "Rome"}]])
+async def test_a_batch_of_something_else_is_refused(
+    store: MemoryStore, writes_nothing: Check, batch: Any
+) -> None:
+    error = await writes_nothing(lambda: store.propose_many(batch, "s"), ArgumentError)
+    assert error.argument == "memories"
+
+
+async def test_a_tombstone_that_is_not_there_is_called_one(store: MemoryStore, writes_nothing: Check) -> None:
+    error = await writes_nothing(lambda: store.lift_tombstone("nowhere"), NotFoundError)
+    assert str(error) == "Tombstone not found: nowhere"
 
 
 @pytest.mark.parametrize("verb", [*VERBS, *OTHERS])

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from memsmith import Accepted, MemoryStatus, MemoryStore, Outcome, ProposalInput, Rejected, Swept
+from memsmith import (
+    Accepted,
+    MemoryStatus,
+    MemoryStore,
+    Outcome,
+    PendingConfirmation,
+    ProposalInput,
+    Swept,
+    TTLPolicy,
+    TTLRule,
+)
 from memsmith.errors import IdempotencyConflictError, TombstonedError
 from memsmith.store import change
 from memsmith.testing.clock import START, ManualClock
@@ -94,16 +104,43 @@ async def test_every_kind_of_result_of_a_proposal_comes_back_the_same(store: Mem
         first = await store.propose(content, "s", 0.9, idempotency_key=code)
         rows = (await store.verify()).rows
         again = await store.propose(content, "s", 0.9, idempotency_key=code)
-        assert (type(again), again.memory_id, again.memory) == (type(first), first.memory_id, first.memory)
-        if isinstance(first, Rejected):
-            assert isinstance(again, Rejected)
-            assert (first.code, again.code) == (code, code)
+        assert again == first
+        assert code == ("accepted" if isinstance(first, Accepted) else getattr(first, "code", None))
         assert (await store.verify()).rows == rows
         outcome = await store.outcome(code)
         assert outcome is not None
         assert outcome.codes == (code,)
     held = await store.propose("maybe", "s", 0.4, idempotency_key="p")
-    assert type(await store.propose("maybe", "s", 0.4, idempotency_key="p")) is type(held)
+    assert isinstance(held, PendingConfirmation)
+    assert held.reasons
+    await store.confirm(held.memory_id, reason="asked")
+    again = await store.propose("maybe", "s", 0.4, idempotency_key="p")
+    assert isinstance(again, PendingConfirmation)
+    assert (again.memory_id, again.reasons) == (held.memory_id, held.reasons)
+    items = [
+        ProposalInput(content, 0.4 if content == "perhaps" else 0.9)
+        for content in (*cases.values(), "perhaps")
+    ]
+    batch = await store.propose_many(items, "t", idempotency_key="b")
+    assert await store.propose_many(items, "t", idempotency_key="b") == batch
+
+
+async def test_a_call_is_the_same_whatever_validators_make_of_it(
+    open_store: OpenStore, clock: ManualClock
+) -> None:
+    store = await open_store([TTLPolicy([TTLRule(ttl=timedelta(days=1))])])
+    first = await store.propose_many([ProposalInput("Rome", 0.9)], "s", idempotency_key="k")
+    clock.advance(timedelta(seconds=1))
+    assert await store.propose_many([ProposalInput("Rome", 0.9)], "s", idempotency_key="k") == first
+
+
+async def test_a_revision_is_the_same_call_wherever_the_memory_has_moved_since(store: MemoryStore) -> None:
+    ident = (await store.propose("Rome", "s", 0.9, key="here")).memory_id
+    await store.revise(ident, "Oslo", idempotency_key="k")
+    moved = await store.revise(ident, "Oslo", key="there", idempotency_key="m")
+    assert await store.revise(ident, "Oslo", idempotency_key="k") == moved
+    with pytest.raises(IdempotencyConflictError):
+        await store.revise(ident, "Oslo", key="elsewhere", idempotency_key="m")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from memsmith import Accepted, Memory, MemoryStatus, MemoryStore, NotFoundError, Rejected
-from memsmith.errors import ClosedError, StoreBusyError, TransactionTimeoutError, WrongContextError
+from memsmith.errors import (
+    ArgumentError,
+    ClosedError,
+    StoreBusyError,
+    TransactionTimeoutError,
+    WrongContextError,
+)
 from memsmith.types import ValidationResult
 
 S = MemoryStatus
@@ -188,6 +194,17 @@ async def test_use_after_the_exit_raises(store: MemoryStore) -> None:
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(r) for r in results] == [ClosedError] * 4
     assert await _contents(store) == []
+
+
+@pytest.mark.parametrize("timeout", ["5", None, True, 0, -1, float("nan"), float("inf")])
+async def test_a_deadline_of_no_sense_is_refused_and_keeps_nobody_out(
+    store: MemoryStore, timeout: Any
+) -> None:
+    with pytest.raises(ArgumentError, match=r"^timeout: "):
+        async with store.transaction(timeout):
+            pass
+    async with asyncio.timeout(5):
+        assert isinstance(await store.propose("other", "s", 0.9), Accepted)
 
 
 async def test_a_transaction_past_its_deadline_is_undone_and_says_so(store: MemoryStore) -> None:
