@@ -233,10 +233,15 @@ class Engine:
         session_id: str,
         thread_id: str | None,
         actor: str | None = None,
+        *,
+        stored: bool = False,
     ) -> builtins.list[Prepared]:
-        """Return checked proposals, as their caller told them: no validator has changed them yet."""
+        """Return checked proposals, as their caller told them: no validator has changed them yet.
+
+        `stored` says that the session is one of a memory that is here; 0.1.0 took any text for one.
+        """
         now = self._clock()
-        session = require_text("session_id", session_id)
+        session = session_id if stored else require_text("session_id", session_id)
         thread = optional_text("thread_id", thread_id)
         prepared = [
             prepare(item, session, thread, self._limits, self._digester, self._tenant, now, self._keys)

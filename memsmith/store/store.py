@@ -45,6 +45,8 @@ from memsmith.types import (
 from memsmith.wants import Wants
 
 TRANSACTION_SECONDS: Final = 5.0
+REVISED: Final = ("content", "content_hash", "value_digest", "key", "many", "status", "actor")
+"""What is new of a revision while validators judge it."""
 
 
 class MemoryStore(Transfers):
@@ -265,12 +267,12 @@ class MemoryStore(Transfers):
         self._enter()
         who = require_actor(actor)
         memory = await self._get_or_raise(memory_id)
-        item = ProposalInput(
-            new_content, memory.confidence, memory.source, thread_id=memory.thread_id, scope=memory.scope,
-            key=self._revised_key(memory, new_content, key), kind=memory.kind,
-            origin=memory.origin, actor=who,
-        )  # fmt: skip
-        (prepared,) = self._prepared([item], memory.session_id, None)
+        revised_key = self._revised_key(memory, new_content, key)
+        item = ProposalInput(new_content, memory.confidence, key=revised_key, kind=memory.kind, actor=who)
+        (prepared,) = self._prepared([item], memory.session_id, None, stored=True)
+        # Judged is what the memory would be: all it has stays, whatever a proposal may have today.
+        new = {name: getattr(prepared.memory, name) for name in REVISED}
+        prepared.memory = memory.evolve(new)
         # What was told, whatever validators make of it and wherever the memory has moved since.
         told = [prepared.memory.content_hash, None if isinstance(key, Unchanged) else [key]]
         await self._judge([prepared])

@@ -24,7 +24,7 @@ from memsmith.errors import (
     ReviewRequiredError,
     StaleVersionError,
 )
-from memsmith.testing.clock import ManualClock
+from memsmith.testing.clock import START, ManualClock
 
 S = MemoryStatus
 MemoryIn = Callable[..., Awaitable[Memory]]
@@ -73,6 +73,26 @@ async def test_a_revision_keeps_everything_but_the_content(store: MemoryStore) -
     }  # fmt: skip
     (entry, _) = await store.audit(memory.id)
     assert (entry.actor, entry.metadata["reason"]) == ("bob", "moved")
+
+
+async def test_a_revision_is_judged_with_everything_the_memory_has(open_store: OpenStore) -> None:
+    seen: list[Memory] = []
+
+    async def look(memory: Memory) -> ValidationResult:
+        seen.append(memory)
+        return ValidationResult(passed=True)
+
+    store = await open_store([look])
+    told: dict[str, Any] = {
+        "metadata": {"m": 1}, "sensitivity": "public", "source": "x", "thread_id": "t", "origin": "tool",
+        "valid_to": START + timedelta(9), "ttl": timedelta(5), "scope": "a", "key": "city",
+    }  # fmt: skip
+    memory = (await store.propose("Rome", "s", 0.9, **told)).memory
+    await store.revise(memory.id, "Oslo", actor="bob")
+    judged = seen[-1]
+    assert (judged.content, judged.status, judged.actor) == ("Oslo", S.PROPOSED, "bob")
+    changed = {n for n, v in vars(judged).items() if v != getattr(memory, n)}
+    assert changed == {"content", "content_hash", "value_digest", "status", "actor"}
 
 
 async def test_confidence_only_rises(store: MemoryStore, rows_of: Rows) -> None:

@@ -371,6 +371,15 @@ async def test_a_memory_no_lifecycle_allows_is_not_taken_over() -> None:
     assert await backend.head("default") is None
 
 
+async def test_a_memory_of_any_session_that_0_1_0_took_can_be_revised() -> None:
+    backend = MemoryBackend()
+    await backend.initialize()
+    memory = (await a_memory()).evolve({"session_id": "", "thread_id": "t" * 3000, "source": "s" * 3000})
+    await take_over(backend, "default", None, [memory], [])
+    async with await MemoryStore.init(backend) as store:
+        assert (await store.revise(memory.id, "y")).content == "y"
+
+
 async def a_memory() -> Memory:
     async with await MemoryStore.init(MemoryBackend()) as store:
         return (await store.propose("x", "s", 0.9)).memory
