@@ -6,6 +6,7 @@ Durations are in seconds.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -17,6 +18,10 @@ from memsmith.errors import ArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
+
+    from memsmith.protocols import Metrics
+
+logger = logging.getLogger("memsmith")
 
 PROPOSALS: Final = "memsmith_proposals_total"
 TRANSITIONS: Final = "memsmith_transitions_total"
@@ -75,6 +80,27 @@ class NullMetrics:
 
     def observe(self, name: str, value: float, /, **labels: str) -> None:
         """Do nothing."""
+
+
+class GuardedMetrics:
+    """Passes everything on to a sink; what the sink raises is logged, for by then it was committed."""
+
+    def __init__(self, sink: Metrics) -> None:
+        self._sink = sink
+
+    def count(self, name: str, value: float = 1, /, **labels: str) -> None:
+        """Add `value` to a counter of the sink."""
+        try:
+            self._sink.count(name, value, **labels)
+        except Exception:  # numbers are not worth a call that failed
+            logger.exception("The metrics sink raised for %s", name)
+
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
+        """Record one value in a histogram of the sink."""
+        try:
+            self._sink.observe(name, value, **labels)
+        except Exception:  # numbers are not worth a call that failed
+            logger.exception("The metrics sink raised for %s", name)
 
 
 class PrometheusMetrics:

@@ -24,7 +24,7 @@ from memsmith.errors import (
     WrongContextError,
 )
 from memsmith.ledger.entry import Row
-from memsmith.metrics import TRANSITIONS, NullMetrics
+from memsmith.metrics import TRANSITIONS, GuardedMetrics, NullMetrics
 from memsmith.policy.keys import KeyedBy, Keys
 from memsmith.protocols import (
     LIVE_ON_KEY,
@@ -147,8 +147,8 @@ class Engine:
             require_lifetime("sweep_every", sweep_every)
         self = cls.__new__(cls)
         self._tenant = require_text("tenant", tenant, most=256)
-        clock = self._clock = checked(clock)
-        self._metrics = metrics or NullMetrics()
+        self._clock = checked(clock)
+        self._metrics = NullMetrics() if metrics is None else GuardedMetrics(metrics)
         self._limits = Limits(require_size("max_content_bytes", max_content_bytes))
         self._keys = Keys((keyed_by,) if isinstance(keyed_by, KeyedBy) else tuple(keyed_by), cardinality)
         self._newest = Newest()
@@ -159,8 +159,8 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._forks = _forks
         self._closing = self._closed = False
-        self._group = GroupCommit(storage, tenant, clock, self._metrics, self._published, patience)
-        self._transactions = Transactions(storage, tenant, clock, self._group)
+        self._group = GroupCommit(storage, tenant, self._clock, self._metrics, self._published, patience)
+        self._transactions = Transactions(storage, tenant, self._clock, self._group)
         await storage.initialize()
         try:
             self._digester = await open_secrets(storage, secret)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from datetime import timedelta
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
 
-from memsmith import MemoryStore, Reinforcement
-from memsmith.errors import ArgumentError, InvalidConfidenceError
+from memsmith import ConfidenceThreshold, MemoryStore, Reinforcement
+from memsmith.errors import ArgumentError, InvalidConfidenceError, NaiveDatetimeError
+from memsmith.testing.clock import START
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,39 @@ async def test_a_setting_of_no_sense_is_refused_by_its_name(backend: Any, settin
         if "connection_worker" in thread.name:
             await asyncio.to_thread(thread.join, 5)
             assert not thread.is_alive()
+
+
+async def test_a_clock_of_any_zone_is_read_in_utc_and_a_naive_one_refused(backend: Any) -> None:
+    east = START.astimezone(timezone(timedelta(hours=5)))
+    async with await MemoryStore.init(backend.connect(), clock=lambda: east) as store:
+        memory = (await store.propose("Rome", "s", 0.9)).memory
+        assert await store.get(memory.id) == memory
+        assert (await store.audit())[0].timestamp == memory.created_at == START
+        assert str(memory.created_at.tzinfo) == "UTC"
+    async with await MemoryStore.init(backend.connect(), clock=lambda: START.replace(tzinfo=None)) as store:
+        with pytest.raises(NaiveDatetimeError, match="clock"):
+            await store.propose("Oslo", "s", 0.9)
+
+
+async def test_a_metrics_sink_that_raises_is_logged_and_changes_nothing(
+    backend: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def count(self, name: str, value: float = 1, /, **labels: str) -> None:
+            raise OSError("the counters are gone")
+
+        def observe(self, name: str, value: float, /, **labels: str) -> None:
+            raise OSError("the histograms are gone")
+
+    options: dict[str, Any] = {"metrics": Broken(), "validators": [ConfidenceThreshold(0.5)]}
+    with caplog.at_level(logging.ERROR, logger="memsmith"):
+        async with await MemoryStore.init(backend.connect(), **options) as store:
+            ident = (await store.propose("Rome", "s", 0.9)).memory_id
+            async with store.transaction():
+                await store.retract(ident)
+            assert (await store.get(ident)) is not None
+    assert "the counters are gone" in caplog.text
+    assert "the histograms are gone" in caplog.text
 
 
 @pytest.mark.parametrize(
