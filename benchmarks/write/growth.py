@@ -138,11 +138,11 @@ def _fill(path: Path, count: int) -> None:
         template = Row(**first)
         writer = floor.Writer(connection)
         head = template.hash
-        # Times lie before now, so that what is proposed afterwards is newest, as it would be.
-        began = datetime.fromisoformat(template.time) - timedelta(milliseconds=count)
+        # A microsecond each: they are past when all are written, so what is proposed afterwards is newest.
+        began = datetime.fromisoformat(template.time)
         for start in range(1, count, _CHUNK):
             numbers = range(start + 1, min(start + _CHUNK, count) + 1)
-            times = [to_text(began + timedelta(milliseconds=number)) for number in numbers]
+            times = [to_text(began + timedelta(microseconds=number)) for number in numbers]
             rows = _multiplied(memory, template, numbers, times, head)
             writer.write(rows)
             head = rows.heads[-1][2]
@@ -199,5 +199,6 @@ def _renamed(connection: sqlite3.Connection, rows: floor.Written, last: int) -> 
         }  # fmt: skip
         memories.append(tuple((dict(zip(columns, memory, strict=True)) | changed).values()))
         ledger.append((row[0], seq, new_id(), ident, *row[4:]))
-        heads.append((head[0], seq, *head[2:]))
+        # A head never steps back in time.
+        heads.append((head[0], seq, head[2], rows.heads[-1][3]))
     return floor.Written(memories, ledger, heads)

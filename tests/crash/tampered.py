@@ -49,8 +49,11 @@ EDITS: dict[str, object] = {
 def opened(path: Path) -> Generator[sqlite3.Connection]:
     """Open the file as anybody who owns it could."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TRIGGER audit_log_keeps_rows")
-        connection.execute("DROP TRIGGER audit_log_keeps_values")
+        guards = "name LIKE 'audit_log_%' OR name LIKE 'heads_%'"
+        for (name,) in connection.execute(
+            f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND ({guards})"
+        ).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
         yield connection
 
 

@@ -195,7 +195,53 @@ def test_a_version_that_was_believed_for_no_time_is_refused(raw: sqlite3.Connect
     columns = ["system_from" if name == "system_to" else name for name in names]
     columns[names.index("id")] = "'intruder'"
     sql = f"INSERT INTO memory_history SELECT {', '.join(columns)} FROM memory_history WHERE seq = 1"
-    refused(raw, sql, "CHECK")
+    refused(raw, sql, "CHECK|append-only")
+
+
+def forged(connection: sqlite3.Connection, table: str, **values: str) -> str:
+    """Return what inserts a copy of a table's first row with some columns as SQL says."""
+    names = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+    columns = [values.get(name, name) for name in names]
+    return f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(columns)} FROM {table} LIMIT 1"
+
+
+def test_what_was_believed_in_the_past_is_not_forged(raw: sqlite3.Connection) -> None:
+    past = {"system_from": f"'{day(0)}'", "system_to": f"'{day(1)}'"}
+    refused(raw, forged(raw, "memory_history", id="'intruder'", **past), "append-only")
+    refused(raw, forged(raw, "memory_segments", memory_id="'intruder'", **past), "append-only")
+    refused(raw, forged(raw, "memory_segments", memory_id="'intruder'", key="'free'", **past), "append-only")
+    refused(raw, forged(raw, "audit_log", seq="0"), "append-only")
+
+
+def test_a_segment_is_not_closed_in_the_past(raw: sqlite3.Connection) -> None:
+    for how in ("UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"):
+        sql = f"{how} memory_segments SET system_to = '{day(2)}' WHERE system_to IS NULL AND key = '{KEY}'"
+        refused(raw, sql, "not in the past")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM heads",
+        "UPDATE heads SET count = count - 1",
+        f"UPDATE heads SET time = '{day(0)}'",
+        "UPDATE heads SET tenant = 'other'",
+        f"REPLACE INTO heads (tenant, count, hash, time) VALUES ('default', 1, '', '{day(9)}')",
+        f"INSERT OR REPLACE INTO heads (tenant, count, hash, time) VALUES ('default', 99, '', '{day(0)}')",
+        f"REPLACE INTO heads (rowid, tenant, count, hash, time) VALUES (1, 'other', 99, '', '{day(9)}')",
+        f"INSERT INTO heads (tenant, count, hash, time) VALUES ('default', 1, '', '{day(9)}') "
+        "ON CONFLICT (tenant) DO UPDATE SET count = 1",
+    ],
+)
+def test_the_head_neither_goes_nor_steps_back(raw: sqlite3.Connection, sql: str) -> None:
+    refused(raw, sql, "heads only move on")
+
+
+def test_a_second_value_is_not_smuggled_in_by_a_lane_of_its_own(raw: sqlite3.Connection) -> None:
+    sql = a_segment(day(12), day(15)).replace("'', '2026", "'intruder', '2026", 1)
+    assert "'intruder', '2026" in sql
+    refused(raw, sql, "do not overlap")
+    refused(raw, f"UPDATE memories SET many = 1 WHERE key = '{KEY}'", "cardinality")
 
 
 async def test_after_all_that_was_refused_the_store_reads_as_before(path: Path) -> None:

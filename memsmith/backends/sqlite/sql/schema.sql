@@ -14,6 +14,27 @@ CREATE TABLE heads (
     time TEXT NOT NULL
 );
 
+CREATE TRIGGER heads_stay BEFORE DELETE ON heads
+BEGIN
+    SELECT RAISE(ABORT, 'heads only move on');
+END;
+
+CREATE TRIGGER heads_move_on BEFORE UPDATE ON heads
+WHEN NEW.tenant <> OLD.tenant OR NEW.count < OLD.count OR NEW.time < OLD.time
+BEGIN
+    SELECT RAISE(ABORT, 'heads only move on');
+END;
+
+-- "INSERT OR REPLACE" deletes without firing the first of these.
+CREATE TRIGGER heads_replace_nothing BEFORE INSERT ON heads
+WHEN EXISTS (
+    SELECT 1 FROM heads AS h
+    WHERE h.tenant = NEW.tenant AND (h.count > NEW.count OR h.time > NEW.time)
+) OR EXISTS (SELECT 1 FROM heads AS h WHERE h.rowid = NEW.rowid AND h.tenant <> NEW.tenant)
+BEGIN
+    SELECT RAISE(ABORT, 'heads only move on');
+END;
+
 CREATE TABLE memories (
     tenant TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -81,6 +102,12 @@ CREATE INDEX memories_active ON memories (tenant, created_at, id)
 CREATE INDEX memories_pending ON memories (tenant, created_at, id)
     WHERE status = 'pending_confirmation';
 
+CREATE TRIGGER memories_keep_their_lane BEFORE UPDATE OF many ON memories
+WHEN NEW.many <> OLD.many AND NEW.key = OLD.key
+BEGIN
+    SELECT RAISE(ABORT, 'memories keep the cardinality they were told under');
+END;
+
 -- What a version was replaced by is later than it: one row for each unit that changed a memory.
 CREATE TABLE memory_history (
     tenant TEXT NOT NULL,
@@ -141,6 +168,12 @@ WHEN EXISTS (
     SELECT 1 FROM memory_history AS h
     WHERE h.tenant = NEW.tenant AND h.id = NEW.id AND h.system_from = NEW.system_from
 ) OR EXISTS (SELECT 1 FROM memory_history AS h WHERE h.rowid = NEW.rowid)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_history is append-only');
+END;
+
+CREATE TRIGGER memory_history_goes_on BEFORE INSERT ON memory_history
+WHEN NEW.system_to < (SELECT h.time FROM heads AS h WHERE h.tenant = NEW.tenant)
 BEGIN
     SELECT RAISE(ABORT, 'memory_history is append-only');
 END;
@@ -209,6 +242,23 @@ BEGIN
     SELECT RAISE(ABORT, 'memory_segments are append-only');
 END;
 
+CREATE TRIGGER memory_segments_go_on BEFORE INSERT ON memory_segments
+WHEN NEW.system_from < (SELECT h.time FROM heads AS h WHERE h.tenant = NEW.tenant)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_segments are append-only');
+END;
+
+-- A lane of its own is for a memory that was told under a key of many values.
+CREATE TRIGGER memory_segments_keep_to_their_lane BEFORE INSERT ON memory_segments
+WHEN NEW.lane <> '' AND NOT EXISTS (
+    SELECT 1 FROM memories AS m
+    WHERE m.tenant = NEW.tenant AND m.id = NEW.memory_id AND m.many
+        AND m.key = NEW.key AND m.scope = NEW.scope AND m.kind = NEW.kind
+)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_segments of one key do not overlap');
+END;
+
 CREATE TRIGGER memory_segments_only_close BEFORE UPDATE ON memory_segments
 WHEN OLD.system_to IS NOT NULL OR NEW.system_to IS NULL
     OR (OLD.tenant, OLD.memory_id, OLD.kind, OLD.scope, OLD.key, OLD.lane, OLD.valid_from, OLD.valid_to,
@@ -217,6 +267,12 @@ WHEN OLD.system_to IS NOT NULL OR NEW.system_to IS NULL
         NEW.asserted_from, NEW.asserted_order, NEW.system_from, NEW.created_at)
 BEGIN
     SELECT RAISE(ABORT, 'memory_segments are closed, never changed');
+END;
+
+CREATE TRIGGER memory_segments_close_now BEFORE UPDATE ON memory_segments
+WHEN OLD.system_to IS NULL AND NEW.system_to < (SELECT h.time FROM heads AS h WHERE h.tenant = NEW.tenant)
+BEGIN
+    SELECT RAISE(ABORT, 'memory_segments are closed now, not in the past');
 END;
 
 -- Within one transaction a later verb may take back what an earlier one did: nobody believed it yet.
@@ -300,6 +356,12 @@ END;
 CREATE TRIGGER audit_log_replaces_nothing BEFORE INSERT ON audit_log
 WHEN EXISTS (SELECT 1 FROM audit_log AS a WHERE a.tenant = NEW.tenant AND a.seq = NEW.seq)
     OR EXISTS (SELECT 1 FROM audit_log AS a WHERE a.rowid = NEW.rowid)
+BEGIN
+    SELECT RAISE(ABORT, 'audit_log is append-only');
+END;
+
+CREATE TRIGGER audit_log_goes_on BEFORE INSERT ON audit_log
+WHEN NEW.seq <= (SELECT h.count FROM heads AS h WHERE h.tenant = NEW.tenant)
 BEGIN
     SELECT RAISE(ABORT, 'audit_log is append-only');
 END;
