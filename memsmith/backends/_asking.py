@@ -111,12 +111,12 @@ def _fetch_chains(tenant: str, wants: Wants, now: datetime, found: list[Any]) ->
         asked = [[*slot, to_text(t.moment), to_text(t.above)] for slot, t in wants.chains.items()]
         # Joining takes longer than it spares where little is to be joined: of what begins from now on.
         late = to_text(now)
-        for name, some in (
-            ("chain_segments", [one for one in asked if one[-1] >= late]),
-            ("chain_segments_joined", [one for one in asked if one[-1] < late]),
+        for name, some, tenants in (
+            ("chain_segments", [one for one in asked if one[-1] >= late], 2),
+            ("chain_segments_joined", [one for one in asked if one[-1] < late], 3),
         ):
             if some:
-                segments += map(segment_of, (yield wanted(name, tenant, some, 2)))
+                segments += map(segment_of, (yield wanted(name, tenant, some, tenants)))
         found += yield wanted("memories_by_slot", tenant, asked)
         if first := first_two(segments):
             found += yield wanted("memories_by_id", tenant, first)

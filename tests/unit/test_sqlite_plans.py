@@ -46,7 +46,7 @@ def plans(connection: sqlite3.Connection, statements: list[Question]) -> list[li
     ]
 
 
-MEANT = ("wanted", "taken", "tail", "marked", "numbered", "(subquery", "given", "CONSTANT ROW")
+MEANT = ("wanted", "asked", "taken", "tail", "marked", "numbered", "(subquery", "given", "CONSTANT ROW")
 """What is meant to be read whole: lists of what is wanted, and what was found so far."""
 
 
@@ -68,7 +68,7 @@ HOT = {
     "memories_beneath": f"memories_slot ({CHAIN} AND status=? AND valid_from<?)",
     "memories_handed_over": "memories_holding (tenant=? AND id>?)",
     "chain_segments": f"segments_current ({CHAIN} AND lane=? AND valid_from>?)",
-    "chain_segments_joined": f"segments_current ({CHAIN} AND lane=? AND valid_from>?)",
+    "chain_segments_joined": f"segments_current ({CHAIN} AND lane=? AND valid_from>? AND valid_from<?)",
     "close_segment": f"PRIMARY KEY ({PLACE})",
     "drop_segment": f"PRIMARY KEY ({PLACE})",
     "few_valid": "segments_valid (tenant=? AND class=? AND valid_from>? AND valid_from<?)",
@@ -118,6 +118,7 @@ def test_a_page_comes_in_the_order_of_its_index_without_sorting(empty: sqlite3.C
             "memories_beneath",
             f"SEARCH base USING INDEX memories_slot ({CHAIN} AND status=? AND valid_from<?)",
         ),
+        ("chain_segments_joined", f"SEARCH m USING INDEX memories_lasting ({CHAIN} AND valid_from>?)"),
         ("memories_handed_over", "SEARCH s USING PRIMARY KEY (tenant=? AND memory_id=?)"),
         ("members", f"SEARCH memories USING INDEX memories_slot ({CHAIN})"),
         ("versions", "SEARCH m USING INDEX sqlite_autoindex_memories_1 (tenant=? AND id=?)"),

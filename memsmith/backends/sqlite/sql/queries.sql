@@ -72,12 +72,31 @@ WHERE s.tenant = ?
 -- name: chain_segments_joined
 -- The same, by a list of [kind, scope, key, lane, moment, above]: neighbours of members that begin
 -- after the last come as one, under no name, so that what is returned does not grow with the chain.
-WITH tail AS (
+-- From where the first of them begins that never ends all is theirs: what follows is not looked at.
+WITH given AS (SELECT wanted.key AS chain, wanted.value FROM json_each(?) AS wanted),
+asked AS MATERIALIZED (
     SELECT
-        wanted.key AS chain, s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to,
+        wanted.chain, wanted.value,
+        (
+            SELECT m.valid_from FROM memories AS m
+            WHERE m.tenant = ?
+                AND m.key = json_extract(wanted.value, '$[2]')
+                AND m.scope = json_extract(wanted.value, '$[1]')
+                AND m.kind = json_extract(wanted.value, '$[0]')
+                AND m.valid_from > json_extract(wanted.value, '$[5]')
+                AND m.valid_to IS NULL AND m.retracted_during = '[]' AND m.asserted_order > 0
+                AND m.status IN ('active', 'superseded') AND NOT m.many
+                AND json_extract(wanted.value, '$[3]') = ''
+            ORDER BY m.valid_from LIMIT 1
+        ) AS lasting
+    FROM given AS wanted
+),
+tail AS (
+    SELECT
+        wanted.chain, s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to,
         s.asserted_from, s.asserted_order, s.system_from,
         s.asserted_from > json_extract(wanted.value, '$[5]') AS above
-    FROM json_each(?) AS wanted CROSS JOIN memory_segments AS s
+    FROM asked AS wanted CROSS JOIN memory_segments AS s
     WHERE s.tenant = ?
         AND s.key = json_extract(wanted.value, '$[2]')
         AND s.scope = json_extract(wanted.value, '$[1]')
@@ -99,6 +118,7 @@ WITH tail AS (
             ''
         )
         AND (s.valid_to IS NULL OR s.valid_to >= json_extract(wanted.value, '$[4]'))
+        AND s.valid_from < coalesce(wanted.lasting, '~')
 ),
 marked AS (
     SELECT
@@ -115,7 +135,11 @@ SELECT
     min(system_from)
 FROM numbered
 GROUP BY chain, run
-ORDER BY chain, run
+UNION ALL
+SELECT
+    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+    json_extract(value, '$[3]'), '', lasting, NULL, lasting, 0, lasting
+FROM asked WHERE lasting IS NOT NULL
 
 -- name: memories_by_slot
 -- The memories that wait for a person on a slot, by a JSON list of [kind, scope, key, ...].

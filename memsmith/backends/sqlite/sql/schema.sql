@@ -93,6 +93,9 @@ CREATE INDEX memories_session ON memories (tenant, session_id, created_at, id);
 CREATE INDEX memories_value ON memories (tenant, value_digest)
     WHERE status IN ('active', 'pending_confirmation');
 CREATE INDEX memories_slot ON memories (tenant, key, scope, kind, status, valid_from) WHERE key IS NOT NULL;
+CREATE INDEX memories_lasting ON memories (tenant, key, scope, kind, valid_from)
+    WHERE valid_to IS NULL AND retracted_during = '[]' AND asserted_order > 0
+        AND status IN ('active', 'superseded') AND NOT many AND key IS NOT NULL;
 CREATE INDEX memories_holding ON memories (tenant, id)
     WHERE key IS NOT NULL AND status = 'active';
 CREATE INDEX memories_due ON memories (tenant, expires_at, id)

@@ -1,0 +1,6 @@
+-- Over what began before it a member that never ends lies for good: what is proposed about the past need
+-- not look beyond.
+
+CREATE INDEX memories_lasting ON memories (tenant, key, scope, kind, valid_from)
+    WHERE valid_to IS NULL AND retracted_during = '[]' AND asserted_order > 0
+        AND status IN ('active', 'superseded') AND NOT many AND key IS NOT NULL;
