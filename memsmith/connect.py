@@ -54,6 +54,8 @@ def backend_for(url: str) -> StorageBackend:
     if "busy_seconds" in options:
         settings["busy_seconds"] = _seconds(options.pop("busy_seconds"))
     _no_more(options)
+    if parts.path == "/":
+        raise ArgumentError("url", "a path after sqlite:///, or sqlite:// for a store in memory", url)
     path = unquote(parts.path)
     return SQLiteBackend(path[1:] or ":memory:", **settings)
 

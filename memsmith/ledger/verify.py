@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from sys import maxsize
-from typing import Final
+from typing import Final, cast
 
 from memsmith._clock import to_text
 from memsmith.ledger.entry import GENESIS, SALT_BYTES, Row, fields_hash, payload_digest, row_hash
@@ -79,7 +79,7 @@ class ChainVerifier:
         self._past: list[Row] = []
         self._strangers = 0
         self._highest = 0
-        self._bad_payload: int | None = None
+        self._bad_payload: tuple[int, str, str] | None = None
         self._suspect: Row | None = None
         self._following: Row | None = None
         self._rightful: Row | None = None
@@ -128,7 +128,7 @@ class ChainVerifier:
         if payload is None and salt is None:
             self._withheld.setdefault(memory_id, seq)
         elif not _payload_holds(payload, salt, digest) and self._bad_payload is None:
-            self._bad_payload = seq
+            self._bad_payload = seq, digest, _digest_now(payload, salt)
         if self._withheld and action == _ERASE:
             self._withheld.pop(memory_id, None)
         self._rows, self._hash, self._time = seq, hashed, time
@@ -154,6 +154,12 @@ class ChainVerifier:
             return row_hash(self._tenant, row if seq is None else row._replace(seq=seq)) == row.hash
         except TypeError:  # a value no ledger row can hold, such as a blob or text that is not UTF-8
             return False
+
+    def _hash_now(self, row: Row) -> str:
+        try:
+            return f"hash {row_hash(self._tenant, row)}"
+        except TypeError:
+            return "what no ledger row can hold"
 
     def finish(self, later: Head | None) -> Verification:
         """Give the answer; `later` is the head record read after the last row."""
@@ -189,7 +195,7 @@ class ChainVerifier:
             return self._unlinked(row, at)
         if self._moved_up(row, at):
             return self._failed(at, Fault.MISSING, f"row {at}", "a later row under its number")
-        return self._failed(at, Fault.CHANGED, f"hash {row.hash}", "a row with another hash")
+        return self._failed(at, Fault.CHANGED, f"hash {row.hash}", self._hash_now(row))
 
     def _displaced(self, row: Row, rightful: Row, at: int, covered: int) -> Verification:
         """The row that belongs at `at` is there, but `row` stands where it should."""
@@ -264,7 +270,8 @@ class ChainVerifier:
     def _payload_fault(self) -> Verification | None:
         if self._bad_payload is None:
             return None
-        return self._failed(self._bad_payload, Fault.CHANGED, "the payload first written", "another")
+        seq, digest, now = self._bad_payload
+        return self._failed(seq, Fault.CHANGED, f"a payload with digest {digest}", now)
 
     def _unexplained_erasure(self) -> Verification | None:
         if not self._withheld:
@@ -286,6 +293,14 @@ def _payload_holds(payload: str | None, salt: str | None, digest: str) -> bool:
         )
     except ValueError:
         return False
+
+
+def _digest_now(payload: object, salt: object) -> str:
+    try:
+        digest = payload_digest(cast(str, salt), cast(str, payload))
+    except (AttributeError, TypeError, ValueError):
+        return "none that can be read with its salt"
+    return f"one with digest {digest}, its salt written as {salt}"
 
 
 def _is_number(seq: object) -> bool:

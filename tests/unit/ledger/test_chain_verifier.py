@@ -61,6 +61,21 @@ def fault(answer: Verification) -> tuple[Fault | None, int | None]:
     return answer.fault, answer.seq
 
 
+def test_what_was_expected_and_what_is_there_are_told() -> None:
+    forged = ROWS[3]._replace(actor="eve")
+    answer = verify([*ROWS[:3], forged, *ROWS[4:]])
+    assert (answer.expected, answer.found) == (f"hash {forged.hash}", f"hash {row_hash(TENANT, forged)}")
+    blob = edited(ROWS[3], actor=b"eve")
+    assert verify([*ROWS[:3], blob, *ROWS[4:]]).found == "what no ledger row can hold"
+    written, salt = '{"set":{}}', ROWS[3].salt
+    assert salt is not None
+    answer = verify([*ROWS[:3], ROWS[3]._replace(payload=written), *ROWS[4:]])
+    assert answer.expected == f"a payload with digest {ROWS[3].payload_digest}"
+    assert payload_digest(salt, written) in answer.found
+    for half in (edited(ROWS[3], salt=None), edited(ROWS[3], payload=b"{}"), edited(ROWS[3], salt="zz")):
+        assert verify([*ROWS[:3], half, *ROWS[4:]]).found == "none that can be read with its salt"
+
+
 def edited(row: Row, **values: Any) -> Row:
     """Return a row as a database may hand it out: any value in any column."""
     return Row(**{**row._asdict(), **values})

@@ -116,6 +116,14 @@ def test_a_payload_that_is_no_json_object_raises_with_its_seq(payload: str) -> N
         payload_of(_row({})._replace(payload=payload))
 
 
+@pytest.mark.parametrize(
+    "values", [{"time": "yesterday"}, {"to_status": "nonsense"}, {"payload": '{"notes":"{"}'}, {"time": None}]
+)
+def test_an_audit_entry_of_a_row_nobody_can_read_raises_with_its_seq(values: dict[str, Any]) -> None:
+    with pytest.raises(LedgerError, match="ledger row 1 can't be read"):
+        audit_entry(Row(**{**_inserted()._asdict(), **values}))
+
+
 def test_an_audit_entry_shows_notes_and_reason_and_nothing_replay_alone_needs() -> None:
     row = _row({"set": {"content": "1"}, "notes": '{"old_value":0.5}', "reason": "seen", "errors": []})
     entry = audit_entry(row)
