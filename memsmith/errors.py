@@ -111,7 +111,7 @@ class InvalidTransitionError(MemsmithError):
         self.from_status = from_status
         self.to_status = to_status
         way = f"cannot go from {_value(from_status)} to {_value(to_status)}"
-        if from_status == to_status:
+        if action and from_status == to_status:
             way = f"is {_value(from_status)} and can't be {_value(action)}"
         super().__init__(f"Invalid transition: memory {memory_id} {way}")
 

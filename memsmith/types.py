@@ -377,7 +377,10 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call: `codes` and `memory_ids` go together, one pair per item."""
+    """What became of a call: `codes` and `memory_ids` go together, one pair per item.
+
+    Of `expire_batch` and `sweep` the codes are what they counted, and there are no ids.
+    """
 
     verb: str
     idempotency_key: str

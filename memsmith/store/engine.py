@@ -241,16 +241,17 @@ class Engine:
         `stored` says that the session is one of a memory that is here; 0.1.0 took any text for one.
         """
         now = self._clock()
+        every = require_items(items)
         session = session_id if stored else require_text("session_id", session_id)
         thread = optional_text("thread_id", thread_id)
         prepared = [
             prepare(item, session, thread, self._limits, self._digester, self._tenant, now, self._keys)
-            for item in require_items(items)
+            for item in every
         ]
         if actor is not None:
             who = require_actor(actor)
-            for one in prepared:
-                if one.memory.actor != who:
+            for item, one in zip(every, prepared, strict=True):
+                if item.actor is None:
                     one.memory = one.memory.evolve({"actor": who})
         for one in prepared:
             if one.idempotency_key is not None:

@@ -19,6 +19,7 @@ from memsmith.store import change
 from memsmith.store.importing import Transfers
 from memsmith.store.once import once
 from memsmith.store.prepare import (
+    Prepared,
     arguments_of,
     require_actor,
     require_confidence,
@@ -120,12 +121,13 @@ class MemoryStore(Transfers):
     ) -> builtins.list[ProposalResult]:
         """Propose several memories as one unit: one transaction, one result per item, in order.
 
-        The batch is deduplicated against itself too. An argument error or an unknown id in any item
+        `thread_id` and `actor` are those of the items that name none. The batch is deduplicated against
+        itself too. An argument error or an unknown id in any item
         refuses the whole batch, with nothing written.
         """
         self._enter()
         prepared = self._prepared(memories, session_id, thread_id, actor)
-        told = [] if idempotency_key is None else [arguments_of(item) for item in prepared]
+        told = [] if idempotency_key is None else [_told(item) for item in prepared]
         await self._judge(prepared)
         wants = wants_of(prepared)
 
@@ -397,6 +399,11 @@ class MemoryStore(Transfers):
     def on_transition(self, callback: TransitionHandler) -> None:
         """Call back (memory_id, from_status, to_status) after each commit, in ledger order."""
         self._hooks.register(callback)
+
+
+def _told(item: Prepared) -> builtins.list[Any]:
+    """Return what makes an item of a batch the same as before; who proposes it is part of that."""
+    return [*arguments_of(item), item.memory.actor, item.idempotency_key]
 
 
 def _texts(interval: Interval) -> tuple[str, str | None]:

@@ -200,6 +200,17 @@ async def test_a_batch_under_one_key_happens_once_and_as_a_whole(store: MemorySt
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("other", [{"actor": "ann"}, {"idempotency_key": "mine"}], ids=ascii)
+async def test_a_batch_whose_items_differ_in_anything_is_another_call(
+    store: MemoryStore, rows_of: Rows, other: dict[str, Any]
+) -> None:
+    await store.propose_many([ProposalInput("a", 0.9)], "s", idempotency_key="k")
+    before = await rows_of(store)
+    with pytest.raises(IdempotencyConflictError):
+        await store.propose_many([ProposalInput("a", 0.9, **other)], "s", idempotency_key="k")
+    assert await rows_of(store) == before
+
+
 async def test_items_of_a_batch_have_keys_of_their_own(store: MemoryStore) -> None:
     items = [ProposalInput("a", 0.9, idempotency_key="1"), ProposalInput("b", 0.9, idempotency_key="2")]
     first = await store.propose_many(items, "s")

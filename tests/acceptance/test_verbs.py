@@ -139,6 +139,18 @@ async def test_every_argument_of_a_proposal_is_on_the_memory(store: MemoryStore)
         assert result.memory == await store.get(result.memory_id)
 
 
+async def test_a_batch_lends_its_thread_and_actor_to_items_that_name_none(store: MemoryStore) -> None:
+    items = [ProposalInput("a", 0.9, thread_id="own", actor="bob"), ProposalInput("b", 0.9)]
+    results = await store.propose_many(items, "s", "shared", actor="ann")
+    assert [(r.memory.thread_id, r.memory.actor) for r in results] == [("own", "bob"), ("shared", "ann")]
+
+
+async def test_releasing_what_is_not_quarantined_says_so(store: MemoryStore) -> None:
+    ident = (await store.propose("Rome", "s", 0.9)).memory_id
+    with pytest.raises(InvalidTransitionError, match="cannot go from active to active"):
+        await store.release(ident)
+
+
 async def test_a_lifetime_counts_from_the_moment_of_writing(store: MemoryStore) -> None:
     memory = (await store.propose("Rome", "s", 0.8, ttl=timedelta(hours=1))).memory
     assert memory.expires_at == memory.created_at + timedelta(hours=1)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from memsmith._canonical import canonical
 from memsmith.backends._asking import NEVER, NEWEST, Asking, fetch, seq_at, versions
@@ -21,8 +21,6 @@ from memsmith.types import Head, Memory, Slot
 from memsmith.wants import Loaded, OutcomeKey, OutcomeRecord, Wants
 
 T = TypeVar("T")
-
-_Parts: TypeAlias = list[Sequence[Any]]
 
 _PIECE: Final = 100
 
