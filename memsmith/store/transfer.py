@@ -18,7 +18,13 @@ import orjson
 
 from memsmith._canonical import canonical, sha256_hex
 from memsmith._clock import from_text, to_text
-from memsmith.errors import ArgumentError, DamagedRecordError, ImportRefusedError, LedgerError
+from memsmith.errors import (
+    ArgumentError,
+    DamagedRecordError,
+    ImportRefusedError,
+    InvalidTransitionError,
+    LedgerError,
+)
 from memsmith.ledger.entry import Row, payload_of
 from memsmith.ledger.record import (
     MEMORY_COLUMNS,
@@ -30,6 +36,7 @@ from memsmith.ledger.record import (
 )
 from memsmith.ledger.replay import Replay, differing
 from memsmith.ledger.verify import ChainVerifier
+from memsmith.lifecycle import Action, check
 from memsmith.protocols import Reads
 from memsmith.store.replaying import every_memory
 from memsmith.types import Head, Memory, MemoryStatus, Tombstone
@@ -304,9 +311,10 @@ class _Reader:
         """Hold memories and tombstones against what the ledger says, and return that."""
         replay = Replay(tenant)
         try:
+            _require_legal(self._rows)
             replay.feed(self._rows)
             memories = replay.memories
-        except LedgerError as error:
+        except (LedgerError, InvalidTransitionError) as error:
             raise ImportRefusedError(f"The ledger of the file can't be replayed: {error}") from error
         for ident in memories.keys() ^ self._memories.keys():
             raise ImportRefusedError(f"Memory {ident} is in one of memories and ledger, not in both")
@@ -316,6 +324,27 @@ class _Reader:
         if replay.tombstones != self._stones:
             raise ImportRefusedError("The tombstones are not as the ledger says")
         return replay
+
+
+def _require_legal(rows: Iterable[Row]) -> None:
+    """Raise unless each row that changes a memory is a transition of the machine, from where it stood.
+
+    A chain can be forged whole, and what no store does must not come in with it. What 0.1.0 recorded
+    changes nothing here, and is free.
+    """
+    stands: dict[str, str] = {}
+    for row in rows:
+        if "set" not in payload_of(row):
+            continue
+        stood = stands.get(row.memory_id, MemoryStatus.PROPOSED)
+        if row.from_status != stood:
+            raise LedgerError(f"ledger row {row.seq}: expected a move from {stood}, found {row.from_status}")
+        try:
+            action = Action(row.action)
+        except ValueError as error:
+            raise LedgerError(f"ledger row {row.seq}: expected an action, found {row.action!r}") from error
+        check(row.memory_id, MemoryStatus(stood), action, MemoryStatus(row.to_status))
+        stands[row.memory_id] = row.to_status
 
 
 _PARTS: Final = {"header": 0, "memory": 1, "tombstone": 2, "row": 3, "trailer": 4}

@@ -413,6 +413,29 @@ async def test_a_chain_that_holds_but_tells_what_no_memory_can_be_is_refused(sto
         await refuses(await stores("two"), forged, b"x" * 16, "can't be replayed")
 
 
+@pytest.mark.parametrize(
+    ("move", "match"),
+    [
+        (("confirmed", "rejected", "active"), "row 2: expected a move from active, found rejected"),
+        (("confirmed", "active", "active"), "is active and can't be confirmed"),
+        (("retracted", "active", "expired"), "cannot go from active to expired"),
+        (("made_up", "active", "active"), "row 2: expected an action, found 'made_up'"),
+        (("proposed", "proposed", "active"), "row 2: expected a move from active, found proposed"),
+    ],
+)
+async def test_a_chain_that_holds_but_tells_of_moves_no_machine_makes_is_refused(
+    stores: Stores, move: tuple[str, str, str], match: str
+) -> None:
+    header, trailer = await lines_of(await stores("one"))
+    moves = [("proposed", "proposed", "active"), move]
+    time = "2026-03-01T09:30:00.00000{}Z"
+    drafts = [("m", *how, time.format(n), "owner", b'{"set":{}}') for n, how in enumerate(moves)]
+    rows = seal("default", drafts, 0, GENESIS)
+    told = [edited(b"{}", record="row", **row._asdict()) for row in rows]
+    forged = [edited(header, rows=2), *told, edited(trailer, count=2, hash=rows[-1].hash)]
+    await refuses(await stores("two"), resealed(forged), b"x" * 16, match)
+
+
 async def test_an_import_makes_its_own_transaction(stores: Stores) -> None:
     lines = await lines_of(await stores("one"))
     store = await stores("two")
