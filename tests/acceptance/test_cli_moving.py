@@ -118,6 +118,7 @@ def test_what_the_door_refuses_of_an_import_is_listed(cli: Cli, other: Cli, secr
 
 def test_an_import_needs_a_file_that_can_be_read(other: Cli, tmp_path: Path) -> None:
     assert other.failure("import", str(tmp_path / "nope"), code=3)["type"] == "ArgumentError"
+    assert not other.path.exists()  # where there is nothing to import no store is made
     assert other.failure("import", "-", "--secret-file", str(tmp_path / "nope"), code=3)["type"] == (
         "ArgumentError"
     )

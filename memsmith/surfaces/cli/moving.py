@@ -94,11 +94,14 @@ def import_file(
     with answering(out):
         secrets = [] if secret_file is None else read_text("secret_file", secret_file).split()
 
-    async def work(opened: MemoryStore) -> ImportReport:
-        with out.working("Importing") as task, _source(source) as file:
-            return await opened.import_lines(_counted(file, task), secret=secrets)
+    # Opened first: where there is nothing to import, no store is made.
+    with answering(out), _source(source) as file:
 
-    report = with_store(out, store, work, create=True)
+        async def work(opened: MemoryStore) -> ImportReport:
+            with out.working("Importing") as task:
+                return await opened.import_lines(_counted(file, task), secret=secrets)
+
+        report = with_store(out, store, work, create=True)
     out.answer(report, *_report_lines(report))
     if report.refused:
         raise typer.Exit(Exit.NO)
