@@ -79,7 +79,7 @@ def confirm(
             raise PermissionDeniedError(actor, f"confirm memory {memory_id}", "it is its own proposal")
         _expect(memory, expected_version)
         if memory.expires_at is not None and memory.expires_at <= state.now:
-            raise InvalidTransitionError(memory_id, S.EXPIRED, S.ACTIVE)
+            raise InvalidTransitionError(memory_id, S.EXPIRED, S.ACTIVE, Action.CONFIRM)
         _refuse_if_blocked(state, memory, digester)
         other = duplicate_of(state, memory, asserted_from=False, dedup=rules.dedup, besides=memory_id)
         if other is not None and other.status is S.ACTIVE and expected_version is None:
@@ -351,7 +351,7 @@ def release(memory_id: str, actor: str, reason: str | None, digester: Digester) 
     def decide(state: State) -> Memory:
         memory = state.memory(memory_id)
         if memory.status is not S.QUARANTINED or memory.held_status is None:
-            raise InvalidTransitionError(memory_id, memory.status, S.ACTIVE)
+            raise InvalidTransitionError(memory_id, memory.status, S.ACTIVE, Action.RELEASE)
         status = memory.held_status
         returning = memory.evolve({"status": status})
         change = None if returning.slot is None else arrange(state, returning.slot, None, returning)

@@ -6,13 +6,14 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import orjson
 
 from memsmith._canonical import encode_content
-from memsmith._clock import require_aware
+from memsmith._clock import require_aware, require_seconds
 from memsmith.errors import ArgumentError, MemsmithError
 from memsmith.metrics import VALIDATOR_SECONDS, NullMetrics
 from memsmith.protocols import Metrics, ValidationContext, ValidatorFn, ValidatorSpec
@@ -47,16 +48,18 @@ def appoint(validator: ValidatorFn | ValidatorSpec) -> Judge:
     name = cast(str, getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__)
     if not callable(fn):
         raise ArgumentError("validators", "async callables", fn)
-    if not spec.timeout > 0:
-        raise ArgumentError(f"timeout of {name}", "seconds above 0", spec.timeout)
+    timeout = require_seconds(f"timeout of {name}", spec.timeout)
+    kinds = getattr(fn, "kinds", {FACT})
+    if isinstance(kinds, str):  # its letters would be taken for kinds, and none would ever match
+        raise ArgumentError(f"kinds of {name}", "a set of kinds", kinds)
     critical = getattr(fn, "critical", False) if spec.critical is None else spec.critical
     return Judge(
         name=name,
         fn=spec.fn,
         check=getattr(fn, "check", None),
-        timeout=spec.timeout,
+        timeout=timeout,
         critical=bool(critical),
-        kinds=frozenset(getattr(fn, "kinds", {FACT})),
+        kinds=frozenset(kinds),
         transforms=bool(getattr(fn, "transforms", False)),
         wants_context=_positional_arguments(fn) >= 2,
     )
@@ -141,9 +144,9 @@ class Bench:
         )
         for judge in judges:
             if judge.transforms:
-                self._pronounce(item, judge, await self._ask(judge, item.memory, context))
+                self._pronounce(item, judge, await self._ask(judge, _lent(item, judge), context))
         peers = [j for j in judges if not j.transforms]
-        results = await asyncio.gather(*(self._ask(j, item.memory, context) for j in peers))
+        results = await asyncio.gather(*(self._ask(j, _lent(item, j), context) for j in peers))
         for judge, result in zip(peers, results, strict=True):
             self._pronounce(item, judge, result)
 
@@ -155,7 +158,14 @@ class Bench:
         try:
             async with limit:
                 answer: Any = judge.fn(memory, context) if judge.wants_context else judge.fn(memory)
-                return _checked(judge, await answer if inspect.isawaitable(answer) else answer)
+                verdict = _checked(judge, await answer if inspect.isawaitable(answer) else answer)
+            # Some swallow the cancellation by which they are told that their time is over.
+            return _failed(judge, f"timed out after {judge.timeout}s") if limit.expired() else verdict
+        except asyncio.CancelledError as error:
+            # It may have awaited something that was cancelled; this is not our own cancellation.
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return _failed(judge, f"raised CancelledError: {error}")
         except TimeoutError as error:
             if limit.expired():
                 return _failed(judge, f"timed out after {judge.timeout}s")
@@ -202,9 +212,30 @@ class Bench:
 
 def _checked(judge: Judge, result: object) -> ValidationResult:
     if isinstance(result, ValidationResult):
-        return result
+        errors: Any = result.errors
+        if isinstance(errors, str):
+            errors = [errors]
+        return replace(result, errors=[_storable(error) for error in errors]) if errors else result
     return _failed(judge, f"returned {type(result).__name__}, not a ValidationResult")
 
 
 def _failed(judge: Judge, what: str) -> ValidationResult:
-    return ValidationResult(passed=False, errors=[f"{judge.name} {what}"])
+    return ValidationResult(passed=False, errors=[_storable(f"{judge.name} {what}")])
+
+
+def _storable(error: object) -> str:
+    """Return an error's words; what no database can hold of them is escaped."""
+    return str(error).encode("utf-8", "backslashreplace").decode()
+
+
+def _lent(item: Prepared, judge: Judge) -> Memory:
+    """Return the memory for a validator to look at: a copy for code that might change what it is shown."""
+    if judge.check is not None:
+        return item.memory
+    return item.memory.evolve(
+        {
+            "content": orjson.loads(item.text),
+            "metadata": deepcopy(item.memory.metadata),
+            "depends_on": list(item.memory.depends_on),
+        }
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from memsmith.testing.conformance.as_of import PastReads
 from memsmith.testing.conformance.chaining import Chaining
 from memsmith.testing.conformance.committing import Committing
+from memsmith.testing.conformance.confirming import Confirming
 from memsmith.testing.conformance.governing import Governing
 from memsmith.testing.conformance.holding import Holding, Isolation
 from memsmith.testing.conformance.listing import Listing
@@ -27,6 +28,7 @@ class BackendConformance(
     Governing,
     Timing,
     Chaining,
+    Confirming,
     PastReads,
     PastLists,
     Reopening,
