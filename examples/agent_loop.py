@@ -5,7 +5,9 @@ each result: go on, leave a duplicate alone, ask the person about a held one, dr
 """
 
 import asyncio
+from contextlib import chdir
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import assert_never
 
 from memsmith import (
@@ -111,4 +113,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    # In a folder of its own, so that it can be run again.
+    with TemporaryDirectory() as folder, chdir(folder):
+        asyncio.run(main())

@@ -5,7 +5,9 @@ read takes `valid_at` (when it holds in the world) and `system_at` (what the sto
 """
 
 import asyncio
+from contextlib import chdir
 from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
 
 from memsmith import MemoryStore
 from memsmith.testing.clock import ManualClock
@@ -71,4 +73,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    # In a folder of its own, so that it can be run again.
+    with TemporaryDirectory() as folder, chdir(folder):
+        asyncio.run(main())

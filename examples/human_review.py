@@ -4,6 +4,8 @@ Two reviewers share the queue here, so that each sees what the other one did.
 """
 
 import asyncio
+from contextlib import chdir
+from tempfile import TemporaryDirectory
 
 from memsmith import (
     ConfidenceThreshold,
@@ -80,4 +82,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    # In a folder of its own, so that it can be run again.
+    with TemporaryDirectory() as folder, chdir(folder):
+        asyncio.run(main())

@@ -5,7 +5,9 @@ true, which may lie long before the day somebody mentions it.
 """
 
 import asyncio
+from contextlib import chdir
 from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
 
 from memsmith import Accepted, MemoryStatus, MemoryStore
 from memsmith.types import Memory
@@ -69,4 +71,6 @@ async def told_on(store: MemoryStore, moment: datetime) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    # In a folder of its own, so that it can be run again.
+    with TemporaryDirectory() as folder, chdir(folder):
+        asyncio.run(main())

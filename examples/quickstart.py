@@ -4,6 +4,8 @@ Run it: python examples/quickstart.py
 """
 
 import asyncio
+from contextlib import chdir
+from tempfile import TemporaryDirectory
 
 from pydantic import BaseModel
 
@@ -61,4 +63,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    # In a folder of its own, so that it can be run again.
+    with TemporaryDirectory() as folder, chdir(folder):
+        asyncio.run(main())

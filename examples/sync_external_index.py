@@ -7,6 +7,8 @@ reads the memory, so that what it writes is what is stored now. A hook lives as 
 
 import asyncio
 import random
+from contextlib import chdir
+from tempfile import TemporaryDirectory
 
 from memsmith import MemoryStatus, MemoryStore
 
@@ -106,4 +108,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    # In a folder of its own, so that it can be run again.
+    with TemporaryDirectory() as folder, chdir(folder):
+        asyncio.run(main())

@@ -45,6 +45,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 
 class MemsmithError(Exception):
@@ -318,7 +319,7 @@ def _value(status: str) -> str:
 
 def _show(found: object, limit: int = 80) -> str:
     try:
-        text = repr(found)
+        text = found.isoformat() if isinstance(found, datetime) else repr(found)
     except Exception as error:  # a broken __repr__ must not hide the real complaint
         text = f"<{type(found).__name__} whose repr raises {type(error).__name__}>"
     shown = text if len(text) <= limit else text[: limit - 1] + "…"

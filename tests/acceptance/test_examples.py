@@ -45,3 +45,4 @@ def test_an_example_runs_in_an_empty_folder_and_says_what_it_shows(name: str, tm
     assert done.stderr == ""
     for claim in CLAIMS[name]:
         assert claim in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from memsmith._clock import utc_now
+from memsmith._clock import require_aware, utc_now
 from memsmith.errors import ArgumentError, NotFoundError
 from memsmith.store.store import MemoryStore
 from memsmith.surfaces.cli.drawing import MOST, Drawing, drawing_of
@@ -133,7 +133,10 @@ def diff(
         assert first is not None
 
     async def work(opened: MemoryStore) -> list[Difference]:
-        return await opened.diff(first, last or utc_now())
+        now = utc_now()
+        if last is None and require_aware("from", first) >= now:
+            raise ArgumentError("from", "a time that has passed", since)
+        return await opened.diff(first, last or now)
 
     differences = with_store(out, store, work)
     head = Text(f"{counted(len(differences), 'memory', 'memories')} changed", "bold")
