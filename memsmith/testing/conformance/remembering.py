@@ -50,17 +50,6 @@ def unit_of(number: int) -> datetime:
     return START + number * MICROSECOND
 
 
-def amending(memory: Memory, **changes: Any) -> Unit[Memory]:
-    """Return a unit that asserts a memory anew."""
-
-    def amend(state: State) -> Memory:
-        before = state.memory(memory.id)
-        changed = state.change(before, Action.AMEND_VALIDITY, dict(changes), actor="ann")
-        return settle(state, before, changed, "ann")
-
-    return Unit(amend)
-
-
 async def tail(
     backend: StorageBackend, moment: float, above: float | None = None, slot: Slot = SLOT
 ) -> Loaded:
