@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from memsmith.backends.memory import MemoryBackend
 from memsmith.errors import ArgumentError, ImportRefusedError, LedgerError
-from memsmith.protocols import StorageBackend
+from memsmith.protocols import Progress, StorageBackend
 from memsmith.store.store import MemoryStore
 from memsmith.store.upgrading import take_over
 from memsmith.types import DEFAULT_TENANT
@@ -95,6 +95,7 @@ async def upgrade(
     skip_bad: bool = False,
     tenant: str = DEFAULT_TENANT,
     secret: str | bytes | None = None,
+    progress: Progress | None = None,
 ) -> UpgradeReport:
     """Turn a database of memsmith 0.1.0 into one of ours, keeping a copy as ``FILE.0.1.0.bak``.
 
@@ -104,9 +105,10 @@ async def upgrade(
     The old file must be open nowhere else (StoreBusyError). Times without an offset count as UTC.
 
     What a memory can't be here (blank content, NaN, an unknown status) refuses the upgrade with
-    ImportRefusedError, naming the ids, unless `skip_bad` leaves those rows to the copy alone.
+    ImportRefusedError, naming the ids, unless `skip_bad` leaves those rows to the copy alone. `progress`
+    counts memories and audit rows together.
     """
-    work = asyncio.ensure_future(_upgrade(Path(path), skip_bad, tenant, secret))
+    work = asyncio.ensure_future(_upgrade(Path(path), skip_bad, tenant, secret, progress))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -115,7 +117,9 @@ async def upgrade(
         raise
 
 
-async def _upgrade(path: Path, skip_bad: bool, tenant: str, secret: str | bytes | None) -> UpgradeReport:
+async def _upgrade(
+    path: Path, skip_bad: bool, tenant: str, secret: str | bytes | None, progress: Progress | None
+) -> UpgradeReport:
     from memsmith.backends.sqlite import SQLiteBackend
     from memsmith.backends.sqlite.legacy import finish, upgrading
 
@@ -131,7 +135,7 @@ async def _upgrade(path: Path, skip_bad: bool, tenant: str, secret: str | bytes 
         backend = SQLiteBackend(site.work)
         await backend.initialize()
         try:
-            await take_over(backend, tenant, secret, old.memories, old.audit)
+            await take_over(backend, tenant, secret, old.memories, old.audit, progress=progress)
         finally:
             await backend.close()
         async with await MemoryStore.init(SQLiteBackend(site.work), tenant=tenant, secret=secret) as store:

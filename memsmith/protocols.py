@@ -29,6 +29,9 @@ from memsmith.wants import Changes, Loaded, OutcomeKey, OutcomeRecord, Wants
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the current instant, aware, in UTC."""
 
+Progress: TypeAlias = Callable[[int, int], object]
+"""Told, while long work goes on, how many steps are done and how many there are."""
+
 TransitionHandler: TypeAlias = Callable[[str, MemoryStatus, MemoryStatus], Awaitable[None]]
 """A hook: (memory_id, from_status, to_status), called after commit, in ledger order."""
 

@@ -13,7 +13,7 @@ from memsmith.errors import LedgerError, NotFoundError
 from memsmith.ledger.entry import GENESIS, Row, audit_entry
 from memsmith.ledger.replay import Replay
 from memsmith.ledger.verify import ChainVerifier, Fault, Verdict, Verification
-from memsmith.protocols import Rows, StorageBackend
+from memsmith.protocols import Progress, Rows, StorageBackend
 from memsmith.store.asof import AsOf, Source, differences, history_of, rectangles_of
 from memsmith.store.engine import Engine
 from memsmith.store.prepare import require_actor
@@ -23,6 +23,7 @@ from memsmith.types import (
     FACT,
     AuditEntry,
     Difference,
+    Head,
     Memory,
     MemoryStatus,
     Outcome,
@@ -169,44 +170,47 @@ class GovernanceReads(Engine):
         record = await self._read(lambda reads: reads.outcome(self._tenant, key))
         return None if record is None else record.outcome
 
-    async def verify(self) -> Verification:
-        """Check the ledger's chain; the answer names the first bad row.
+    async def verify(self, *, progress: Progress | None = None) -> Verification:
+        """Check the ledger's chain; the answer names the first bad row. `progress` counts rows.
 
         At best SELF_CONSISTENT: a chain with nothing outside to compare with proves nothing against
         whoever owns the file.
         """
         self._enter()
         try:
-            verifier = ChainVerifier(self._tenant, await self._storage.head(self._tenant))
-            await self._scan(verifier.feed, BOTTOM, lambda: verifier.satisfied)
+            head = await self._storage.head(self._tenant)
+            verifier = ChainVerifier(self._tenant, head)
+            await self._scan(verifier.feed, BOTTOM, progress, head, lambda: verifier.satisfied)
             return verifier.finish(await self._storage.head(self._tenant))
         except LedgerError as error:
             return Verification(
                 Verdict.FAILED, 0, GENESIS, None, Fault.CHANGED, "a head record that can be read", str(error)
             )
 
-    async def replay(self, into: StorageBackend | None = None) -> ReplayReport:
+    async def replay(
+        self, into: StorageBackend | None = None, *, progress: Progress | None = None
+    ) -> ReplayReport:
         """Rebuild memories and tombstones from the ledger alone and compare them with what is stored.
 
         `into` takes the ledger and the rebuilt rows: recovery and audit are one mechanism. It must
-        be an empty backend; the caller closes it.
+        be an empty backend; the caller closes it. `progress` counts ledger rows.
         """
         self._enter()
         replay = Replay(self._tenant)
-        rows = await self._fed(replay)
+        rows = await self._fed(replay, progress)
         report = await compare(self._storage, self._tenant, replay)
         for _ in range(ROUNDS):
             head = await self._storage.head(self._tenant)
             # A tombstone that differs may have changed since the ledger was read: then go on from there.
             if report.identical or head is None or head.count <= replay.seq:
                 break
-            rows += await self._fed(replay)
+            rows += await self._fed(replay, progress)
             report = await compare(self._storage, self._tenant, replay)
         if into is not None:
             await rebuild(self._storage, self._tenant, replay, rows, into, self._digester)
         return report
 
-    async def _fed(self, replay: Replay) -> builtins.list[Row]:
+    async def _fed(self, replay: Replay, progress: Progress | None) -> builtins.list[Row]:
         """Feed a replay the rows it has not seen, and return them."""
         rows: builtins.list[Row] = []
 
@@ -214,7 +218,8 @@ class GovernanceReads(Engine):
             replay.feed(piece)
             rows.extend(piece)
 
-        await self._scan(feed, replay.seq)
+        head = None if progress is None else await self._storage.head(self._tenant)
+        await self._scan(feed, replay.seq, progress, head)
         return rows
 
     async def _get_or_raise(self, memory_id: str) -> Memory:
@@ -224,8 +229,15 @@ class GovernanceReads(Engine):
         return memory
 
     async def _scan(
-        self, visit: Callable[[Rows], object], after: int, enough: Callable[[], bool] = lambda: False
+        self,
+        visit: Callable[[Rows], object],
+        after: int,
+        progress: Progress | None,
+        head: Head | None,
+        enough: Callable[[], bool] = lambda: False,
     ) -> None:
         last: int | None = after
         while last is not None and not enough():
             last = await self._storage.scan(self._tenant, last, CHUNK, visit)
+            if progress is not None and head is not None:
+                progress(head.count if last is None else min(last, head.count), head.count)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from memsmith._canonical import canonical
 from memsmith._clock import to_text, utc_now
 from memsmith.lifecycle import Action
-from memsmith.protocols import Clock, StorageBackend
+from memsmith.protocols import Clock, Progress, StorageBackend
 from memsmith.state import State
 from memsmith.store.merging import IMPORTED_FROM
 from memsmith.store.prepare import Digester
@@ -27,6 +27,7 @@ async def take_over(
     memories: Sequence[Memory],
     audit: Sequence[AuditEntry],
     clock: Clock = utc_now,
+    progress: Progress | None = None,
 ) -> None:
     """Write audit rows (oldest first) as history, then one ``imported`` row for each memory.
 
@@ -36,16 +37,21 @@ async def take_over(
     digester = await open_secrets(storage, secret)
     final = {memory.id: memory.status for memory in memories}
     statuses = statuses_of(audit, final)
-    decisions: list[Callable[[State], None]] = []
+    decisions: list[tuple[Callable[[State], None], int]] = []
     for first in range(0, len(audit), UNIT):
         chunk = slice(first, first + UNIT)
-        decisions.append(_remember(audit[chunk], statuses[chunk]))
+        decisions.append((_remember(audit[chunk], statuses[chunk]), len(audit[chunk])))
     for first in range(0, len(memories), UNIT):
-        decisions.append(_bring_in(memories[first : first + UNIT], tenant, digester))
-    for decide in decisions:
+        some = memories[first : first + UNIT]
+        decisions.append((_bring_in(some, tenant, digester), len(some)))
+    done = 0
+    for decide, size in decisions:
         (settled,) = await storage.commit(tenant, [Unit(decide, size=UNIT)], clock)
         if settled.error is not None:
             raise settled.error
+        done += size
+        if progress is not None:
+            progress(done, len(audit) + len(memories))
 
 
 def statuses_of(

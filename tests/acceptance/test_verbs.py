@@ -147,7 +147,7 @@ async def test_a_batch_lends_its_thread_and_actor_to_items_that_name_none(store:
 
 async def test_releasing_what_is_not_quarantined_says_so(store: MemoryStore) -> None:
     ident = (await store.propose("Rome", "s", 0.9)).memory_id
-    with pytest.raises(InvalidTransitionError, match="cannot go from active to active"):
+    with pytest.raises(InvalidTransitionError, match="is active and can't be released"):
         await store.release(ident)
 
 
@@ -323,3 +323,11 @@ async def test_without_a_cascade_what_depends_stays(store: MemoryStore) -> None:
     await store.retract(root)
     (left,) = await store.dependants(root)
     assert (left.id, left.status) == (child, S.ACTIVE)
+
+
+async def test_long_work_tells_how_far_it_is(store: MemoryStore) -> None:
+    await store.propose_many([ProposalInput(n, 0.9) for n in range(1500)], "s")
+    for work in (store.verify, store.replay):
+        told: list[tuple[int, int]] = []
+        await work(progress=lambda done, total, told=told: told.append((done, total)))
+        assert told == [(1000, 1500), (1500, 1500)]

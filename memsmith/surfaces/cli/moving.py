@@ -121,9 +121,9 @@ def upgrade(
 
     async def work() -> connect.UpgradeReport:
         require_there(name)
-        return await connect.upgrade(require_file(name), skip_bad=skip_bad)
+        return await connect.upgrade(require_file(name), skip_bad=skip_bad, progress=task.reach)
 
-    with out.working("Upgrading"):
+    with out.working("Upgrading") as task:
         report = run(out, work)
     memories = counted(report.memories, "memory", "memories")
     history = counted(report.history, "audit row", "audit rows")

@@ -234,11 +234,11 @@ def verify(
     out = Out(json=as_json)
 
     async def work(opened: MemoryStore) -> tuple[Verification, ReplayReport | None]:
-        answer = await opened.verify()
+        answer = await opened.verify(progress=task.reach)
         # A ledger that fails is nothing to compare with.
-        return answer, await opened.replay() if deep and answer.ok else None
+        return answer, await opened.replay(progress=task.reach) if deep and answer.ok else None
 
-    with out.working("Checking the ledger"):
+    with out.working("Checking the ledger") as task:
         answer, report = with_store(out, file or store, work)
     data = verification_data(answer)
     shown: list[RenderableType] = [verification_text(answer)]
@@ -266,14 +266,14 @@ def replay(
 
     async def work(opened: MemoryStore) -> ReplayReport:
         if into is None:
-            return await opened.replay()
+            return await opened.replay(progress=task.reach)
         target = backend_for(url_of(into))
         try:
-            return await opened.replay(into=target)
+            return await opened.replay(into=target, progress=task.reach)
         finally:
             await target.close()
 
-    with out.working("Replaying the ledger"):
+    with out.working("Replaying the ledger") as task:
         report = with_store(out, file or store, work)
     out.answer(_replay_data(report), *_replay_lines(report))
     if not report.identical:

@@ -107,6 +107,10 @@ class Task:
         """Say how many steps there are."""
         self._bar.update(self._task, total=total)
 
+    def reach(self, done: int, total: int) -> None:
+        """Say how many steps are done, of how many."""
+        self._bar.update(self._task, completed=done, total=total)
+
     def advance(self, steps: int = 1) -> None:
         """Count steps that are done."""
         self._bar.advance(self._task, steps)
