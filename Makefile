@@ -39,7 +39,7 @@ bench: $(STAMP)/dev
 	@$(BIN)/python -m benchmarks
 
 soak: $(STAMP)/dev $(STAMP)/strace
-	@$(BIN)/python -m pytest -m soak
+	@$(BIN)/python -m pytest -m soak $(TESTS)
 
 clean:
 	rm -rf $(VENV) build dist .bench .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -16,6 +16,9 @@ import time
 from memsmith import MemoryBackend, SQLiteBackend
 from memsmith.testing.conformance import BackendConformance  # so that asserts say what they compared
 from memsmith.testing.conformance.as_of import PastReads
+from memsmith.testing.conformance.chaining import Chaining
+from memsmith.testing.conformance.past_lists import PastLists
+from memsmith.testing.conformance.remembering import Remembering
 from memsmith.testing.conformance.timing import Timing
 
 
@@ -24,12 +27,12 @@ def test_the_local_time_is_that_of_the_zone():
     assert time.localtime(0).tm_gmtoff == int(os.environ["OFFSET"]), f"no time zone {os.environ['TZ']} here"
 
 
-class TestMemory(Timing, PastReads):
+class TestMemory(Timing, Chaining, PastReads, PastLists, Remembering):
     def make_backend(self, tmp_path):
         return MemoryBackend()
 
 
-class TestSQLite(Timing, PastReads):
+class TestSQLite(Timing, Chaining, PastReads, PastLists, Remembering):
     def make_backend(self, tmp_path):
         return SQLiteBackend(":memory:")
 """
