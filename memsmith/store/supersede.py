@@ -90,6 +90,9 @@ def settle(state: State, before: Memory | None, after: Memory, actor: str) -> Me
         change = arrange(state, slot, old, new)
         if change is not None:
             apply(state, change, after, actor)
+    if after.slot is None and after.status is S.SUPERSEDED:
+        # Off its chain it has no rivals: nothing took over its time.
+        state.change(after, Action.REINSTATE, {"status": S.ACTIVE}, {}, actor=actor)
     return state.memory(after.id)
 
 

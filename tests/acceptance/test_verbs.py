@@ -330,4 +330,4 @@ async def test_long_work_tells_how_far_it_is(store: MemoryStore) -> None:
     for work in (store.verify, store.replay):
         told: list[tuple[int, int]] = []
         await work(progress=lambda done, total, told=told: told.append((done, total)))
-        assert told == [(1000, 1500), (1500, 1500)]
+        assert (told[0], told[-1]) == ((1000, 1500), (1500, 1500))

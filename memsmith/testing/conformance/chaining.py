@@ -220,6 +220,20 @@ class Chaining(Suite):
         told_now = [await told(store, system_at=believed) for believed in (None, day(0.5), day(1.5))]
         assert told_now == [[(0, None, "Rome")], [(0, None, "Rome")], []]
 
+    async def test_what_leaves_its_key_for_none_is_superseded_by_nobody(
+        self, storage: StorageBackend, clock: ManualClock
+    ) -> None:
+        async with await MemoryStore.init(
+            storage, clock=clock, tenant=TENANT, keyed_by=KeyedBy("subject")
+        ) as store:
+            first = await say(store, {"subject": "ann", "city": "Rome"}, 0, key=None)
+            second = await say(store, {"subject": "ann", "city": "Oslo"}, 0, key=None)
+            assert await status_of(store, first, second) == [S.SUPERSEDED, S.ACTIVE]
+            moved = await store.revise(first, {"city": "Rome"})
+            assert (moved.key, moved.status) == (None, S.ACTIVE)
+            assert len(await store.as_of().list()) == 2
+            assert (await store.replay()).identical
+
     # -- where keys come from, and how many values they hold ---------------------------------------
 
     async def test_a_key_of_many_values_supersedes_nothing_and_refuses_the_same_value(
