@@ -344,11 +344,13 @@ class MemoryBackend(_Reading):
 def _settle(
     data: _Tenant, tenant: str, units: Sequence[Unit[Any]], now: datetime, at: datetime | None
 ) -> list[Settled[Any]]:
-    steps = settle(tenant, units, data.head or empty_head(), now, at=at)
+    newest = data.head or empty_head()
+    moment = at or next_time(now, newest.time)
+    steps = settle(tenant, units, newest, moment, at=at)
     try:
         wants = next(steps)
         while True:
-            wants = steps.send(_fetch(data, wants, at or now))
+            wants = steps.send(_fetch(data, wants, moment))
     except StopIteration as done:
         data.apply(done.value.changes)
         settled: list[Settled[Any]] = done.value.settled

@@ -34,7 +34,7 @@ def test_the_demo_shows_every_outcome_and_takes_seconds(cli: Cli) -> None:
         "setup-\\u202egpj.sh",
         "Duplicate content", "tombstoned", "1 expired", "believed from", "SELF_CONSISTENT", "append-only",
         "1: changed",
-        "the payload first written", "memsmith pending -s memsmith-demo.db",
+        "expected a payload with digest", "memsmith pending -s memsmith-demo.db",
     ):  # fmt: skip
         assert part in shown, part
     assert "Xk9-harbour-42" not in shown

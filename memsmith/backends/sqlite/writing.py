@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from memsmith._clock import next_time
 from memsmith.backends._asking import fetch
 from memsmith.backends._putting import BATCH, collector_paused, puts
 from memsmith.backends.sqlite.statements import SQL, answer, head
@@ -22,12 +23,15 @@ def settle_and_write(
     at: datetime | None = None,
 ) -> list[Settled[Any]]:
     """Let units decide on what is stored and write what came of it; the caller commits."""
-    steps = settle(tenant, units, head(connection, tenant) or empty_head(), now, at=at)
+    newest = head(connection, tenant) or empty_head()
+    # What is due is due by the time that will be written, which a clock may be behind.
+    moment = at or next_time(now, newest.time)
+    steps = settle(tenant, units, newest, moment, at=at)
     with collector_paused(sum(unit.size for unit in units) >= BATCH):
         try:
             wants = next(steps)
             while True:
-                wants = steps.send(answer(connection, fetch(tenant, wants, at or now)))
+                wants = steps.send(answer(connection, fetch(tenant, wants, moment)))
         except StopIteration as done:
             settlement = done.value
         write(connection, tenant, settlement.changes)

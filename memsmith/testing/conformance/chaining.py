@@ -220,6 +220,16 @@ class Chaining(Suite):
         told_now = [await told(store, system_at=believed) for believed in (None, day(0.5), day(1.5))]
         assert told_now == [[(0, None, "Rome")], [(0, None, "Rome")], []]
 
+    async def test_a_sweep_expires_what_is_over_by_the_time_it_is_written_at(
+        self, store: MemoryStore, clock: ManualClock
+    ) -> None:
+        ident = await say(store, "Rome", 0, expires_at=day(5))
+        clock.set(day(6))
+        await store.propose("tea", "s", 0.9)
+        clock.set(day(1))
+        assert (await store.sweep()).expired == 1
+        assert await status_of(store, ident) == [S.EXPIRED]
+
     async def test_what_leaves_its_key_for_none_is_superseded_by_nobody(
         self, storage: StorageBackend, clock: ManualClock
     ) -> None:

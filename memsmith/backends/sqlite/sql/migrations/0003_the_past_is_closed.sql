@@ -48,7 +48,7 @@ END;
 
 -- A lane of its own is for a memory that was told under a key of many values.
 CREATE TRIGGER memory_segments_keep_to_their_lane BEFORE INSERT ON memory_segments
-WHEN NEW.lane <> '' AND NOT EXISTS (
+WHEN NEW.system_to IS NULL AND NEW.lane <> '' AND NOT EXISTS (
     SELECT 1 FROM memories AS m
     WHERE m.tenant = NEW.tenant AND m.id = NEW.memory_id AND m.many
         AND m.key = NEW.key AND m.scope = NEW.scope AND m.kind = NEW.kind
