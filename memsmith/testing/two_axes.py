@@ -6,9 +6,11 @@ Subclass it and say how the backend is made; `run_histories` runs it under seeds
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
@@ -381,6 +383,25 @@ def _moments(stretch: tuple[int, int | None]) -> Stretch:
     return at(first), None if last is None else at(last)
 
 
+class _NoConstants:
+    """Stands in for the constants that hypothesis finds in modules."""
+
+    def set_for_type(self, _: str) -> tuple[()]:
+        """Return none of any type."""
+        return ()
+
+
+@contextmanager
+def _whatever_is_loaded() -> Iterator[None]:
+    """Have a seed mean the same whatever else is loaded: hypothesis also draws what stands in its modules."""
+    providers, cache = "hypothesis.internal.conjecture.providers", dict[Any, Any]()
+    with (
+        patch(f"{providers}._get_local_constants", _NoConstants, create=True),
+        patch(f"{providers}.CONSTANTS_CACHE", cache, create=True),
+    ):
+        yield
+
+
 def run_histories(
     machine: type[TwoAxesMachine],
     first_seed: int,
@@ -401,7 +422,8 @@ def run_histories(
             deadline=None, database=None, report_multiple_bugs=False, suppress_health_check=_SLOW,
         )  # fmt: skip
         try:
-            seed(number)(get_state_machine_test(machine, settings=chosen))()
+            with _whatever_is_loaded():
+                seed(number)(get_state_machine_test(machine, settings=chosen))()
         except Exception as error:
             error.add_note(f"The history was made with seed {number}.")
             raise
