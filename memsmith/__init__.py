@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from memsmith.backends.memory import MemoryBackend
+    from memsmith.backends.postgres import PostgresBackend
     from memsmith.backends.sqlite import SQLiteBackend
     from memsmith.errors import (
         ConfidenceMonotonicityError,
@@ -69,6 +70,7 @@ __version__: Final = "0.2.0"
 
 _HOMES: Final = {
     "memsmith.backends.memory": ["MemoryBackend"],
+    "memsmith.backends.postgres": ["PostgresBackend"],
     "memsmith.backends.sqlite": ["SQLiteBackend"],
     "memsmith.errors": [
         "ConfidenceMonotonicityError",
@@ -150,6 +152,7 @@ __all__ = [
     "Outcome",
     "Page",
     "PendingConfirmation",
+    "PostgresBackend",
     "PrometheusMetrics",
     "ProposalInput",
     "ProposalResult",

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from memsmith.backends.memory import MemoryBackend
 from memsmith.errors import ArgumentError, ImportRefusedError, LedgerError
@@ -25,21 +25,31 @@ def backend_for(url: str) -> StorageBackend:
     """Return the backend a URL names.
 
     ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` (in memory, for tests), with
-    ``?durability=normal`` and ``?busy_seconds=3``; ``memory://`` for the plain-Python reference.
+    ``?durability=normal`` and ``?busy_seconds=3``; ``memory://`` for the plain-Python reference;
+    ``postgresql://user@host/database`` with the same options, ``?pool_size=20`` and
+    ``?statement_cache_size=0``, and whatever else the server's own URLs may say.
     """
-    expected = "sqlite:///path or memory://"
+    expected = "sqlite:///path, postgresql://host/database or memory://"
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are untyped
         raise ArgumentError("url", expected, url)
     scheme, slashes, rest = url.partition("://")
-    if not slashes or scheme.lower() not in {"sqlite", "memory"}:
+    is_postgres = scheme.lower() in {"postgresql", "postgres"}
+    if not slashes or not (is_postgres or scheme.lower() in {"sqlite", "memory"}):
         raise ArgumentError("url", expected, url)
+    # What may hold a password is not repeated.
+    shown = "postgresql://…" if is_postgres else url
     if "#" in rest:
-        raise ArgumentError("url", "%23 in place of # in a path", url)
-    parts = urlsplit(url)
+        raise ArgumentError("url", f"%23 in place of # in a {'password' if is_postgres else 'path'}", shown)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ArgumentError("url", expected, shown) from None
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     options = dict(pairs)
     if len(options) < len(pairs):
-        raise ArgumentError("url", "each option once", url)
+        raise ArgumentError("url", "each option once", shown)
+    if is_postgres:
+        return _postgres(parts, options)
     if parts.netloc or (parts.scheme == "memory" and parts.path):
         raise ArgumentError("url", expected, url)
     if parts.scheme == "memory":
@@ -48,16 +58,39 @@ def backend_for(url: str) -> StorageBackend:
     # sqlite3 and aiosqlite are loaded only by who asks for them.
     from memsmith.backends.sqlite import SQLiteBackend
 
-    settings: dict[str, Any] = {}
-    if "durability" in options:
-        settings["durability"] = options.pop("durability")
-    if "busy_seconds" in options:
-        settings["busy_seconds"] = _seconds(options.pop("busy_seconds"))
+    settings = _settings(options)
     _no_more(options)
     if parts.path == "/":
         raise ArgumentError("url", "a path after sqlite:///, or sqlite:// for a store in memory", url)
     path = unquote(parts.path)
     return SQLiteBackend(path[1:] or ":memory:", **settings)
+
+
+def _postgres(parts: SplitResult, options: dict[str, str]) -> StorageBackend:
+    from memsmith.backends.postgres import PostgresBackend
+
+    settings = _settings(options)
+    for name in ("pool_size", "statement_cache_size"):
+        if name in options:
+            settings[name] = _count(name, options.pop(name))
+    # The rest (sslmode, target_session_attrs, …) is the driver's.
+    return PostgresBackend(urlunsplit(parts._replace(query=urlencode(options))), **settings)
+
+
+def _settings(options: dict[str, str]) -> dict[str, Any]:
+    """Take out what both databases know."""
+    settings: dict[str, Any] = {}
+    if "durability" in options:
+        settings["durability"] = options.pop("durability")
+    if "busy_seconds" in options:
+        settings["busy_seconds"] = _seconds(options.pop("busy_seconds"))
+    return settings
+
+
+def _count(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentError(name, "a number of 0 or more", text)
+    return int(text)
 
 
 def _seconds(text: str) -> float:

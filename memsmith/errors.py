@@ -30,6 +30,7 @@
     │   └── WrongContextError                another event loop, or a forked process
     ├── StorageError
     │   ├── StoreBusyError                   retry later: nothing was written
+    │   ├── UnknownOutcomeError              the connection was lost while committing
     │   ├── NotAMemsmithDatabaseError
     │   │   └── LegacyDatabaseError
     │   ├── SchemaTooNewError
@@ -249,6 +250,19 @@ class StoreBusyError(StorageError):
     """Another writer held the store for too long. Nothing was written; trying again is safe."""
 
     retryable = True
+
+
+class UnknownOutcomeError(StorageError):
+    """The connection was lost at the commit: all of it was written, or nothing.
+
+    `store.outcome(idempotency_key)` tells which, and the same call with the same key has one effect.
+    """
+
+    def __init__(self, doing: str) -> None:
+        super().__init__(
+            f"The connection was lost while {doing}, so all was written or nothing: store.outcome() tells, "
+            f"by the idempotency key of the call"
+        )
 
 
 class NotAMemsmithDatabaseError(StorageError):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import postgres
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -16,6 +17,7 @@ from memsmith import (
     MemoryBackend,
     MemoryStatus,
     MemoryStore,
+    PostgresBackend,
     SQLiteBackend,
     StorageBackend,
 )
@@ -38,6 +40,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile: long when it was asked for by `-m soak` or MEMSMITH_SOAK."""
     soak = config.option.markexpr == "soak" or os.environ.get("MEMSMITH_SOAK")
     settings.load_profile("soak" if soak else "memsmith")
+    postgres.begin_run()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the server of the run; workers leave that to who started them."""
+    if not hasattr(config, "workerinput"):
+        postgres.end_run()
+
+
+@pytest.fixture(autouse=True)
+def _databases_are_given_back() -> Iterator[None]:
+    yield
+    postgres.databases.give_back()
 
 
 class Place:
@@ -49,10 +64,14 @@ class Place:
         self._memory = MemoryBackend()
 
     def connect(self) -> StorageBackend:
-        return self._memory if self.name == "memory" else SQLiteBackend(self.path, durability="normal")
+        if self.name == "memory":
+            return self._memory
+        if self.name == "postgres":
+            return PostgresBackend(postgres.databases.at(self.path), durability="normal")
+        return SQLiteBackend(self.path, durability="normal")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return each backend in turn."""
     return Place(request.param, tmp_path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -31,8 +31,9 @@ FEW: Final = 5_000
 SPARE: Final = 16
 """How many more than a page are looked at first: a few may hold no longer, or not be asked for."""
 
-AFTER_ALL: Final = "~"
-"""A text that comes after every time."""
+FIRST: Final = to_text(datetime.min.replace(tzinfo=UTC))
+LAST: Final = to_text(datetime.max.replace(tzinfo=UTC))
+"""Moments that no other lies before and after: as belief, the last means what is believed now."""
 
 SLOTS: Final = 8
 """In how many scopes a key is looked for by what covers a point; in more, a walk along it is as short."""
@@ -127,7 +128,7 @@ def _conditions(query: MemoryQuery, way: Way, content_values: ContentValues) -> 
     elif query.at is not None:
         if way.active:
             parts.append(("list_active", []))
-        believed = AFTER_ALL if query.at.system_at is None else to_text(query.at.system_at)
+        believed = LAST if query.at.system_at is None else to_text(query.at.system_at)
         parts.append(("list_at", [to_text(query.at.valid_at)] * 7 + [believed] * 2))
     return parts
 
@@ -243,7 +244,7 @@ def _both(some: Rows, others: Rows, query: MemoryQuery) -> Rows:
 
 
 def _believed(at: Point) -> str:
-    return AFTER_ALL if at.system_at is None else to_text(at.system_at)
+    return LAST if at.system_at is None else to_text(at.system_at)
 
 
 def _sought(query: MemoryQuery, page: int | None, name: str, values: Sequence[Any]) -> Asking[Rows]:
@@ -274,12 +275,12 @@ def _classes(moment: datetime, slots: Sequence[tuple[str, str]] | None = None) -
 
     SQLite measures to a millisecond, so a second is given.
     """
-    classes: list[tuple[int | None, str]] = [(None, "")]
+    classes: list[tuple[int | None, str]] = [(None, FIRST)]
     for digits, longest in _LONGEST:
         try:
             classes.append((digits, to_text(moment - longest)))
         except OverflowError:
-            classes.append((digits, ""))
+            classes.append((digits, FIRST))
     if slots is None:
         return canonical(classes).decode()
     return canonical([(*one, *slot) for slot in slots for one in classes]).decode()

@@ -11,9 +11,9 @@ from typing import Final
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
-def load_queries(package: str) -> dict[str, str]:
-    """Return the statements of a package's ``sql/queries.sql`` by name, without their comments."""
-    text = files(package).joinpath("sql/queries.sql").read_text("utf-8")
+def load_queries(package: str, file: str = "queries.sql") -> dict[str, str]:
+    """Return the statements of a file in a package's ``sql`` folder by name, without their comments."""
+    text = files(package).joinpath("sql", file).read_text("utf-8")
     parts = _NAME.split(text)[1:]
     return {
         name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()

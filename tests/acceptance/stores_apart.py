@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from memsmith import MemoryBackend, MemoryStore, SQLiteBackend, StorageBackend
+from postgres import databases
+
+from memsmith import MemoryBackend, MemoryStore, PostgresBackend, SQLiteBackend, StorageBackend
 from memsmith.testing.clock import ManualClock
 
 Lines = list[bytes]
@@ -32,6 +34,8 @@ class Stores:
     def connect(self, name: str) -> StorageBackend:
         if self._kind == "memory":
             return self._memories.setdefault(name, MemoryBackend())
+        if self._kind == "postgres":
+            return PostgresBackend(databases.at(self._folder / name), durability="normal")
         return SQLiteBackend(self._folder / f"{name}.db", durability="normal")
 
     async def __call__(self, name: str, *validators: Any, **options: Any) -> MemoryStore:
@@ -47,7 +51,7 @@ class Stores:
         try:
             (secret,) = (await handle.secrets()).values()
         finally:
-            if self._kind == "sqlite":
+            if self._kind != "memory":
                 await handle.close()
         return secret
 
