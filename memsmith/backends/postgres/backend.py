@@ -108,10 +108,11 @@ class PostgresBackend(PostgresReads):
         pool, self._pool = self._pool, None
         if pool is None:
             return
-        while self._under_way:
-            await asyncio.wait(self._under_way)
-        for transaction in list(self.held):
-            await transaction.rollback()
+        # Writers may wait for a transaction that nobody will end now.
+        while self._under_way or self.held:
+            await asyncio.gather(*(transaction.rollback() for transaction in list(self.held)))
+            if self._under_way:
+                await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
         await pool.close()
 
     # -- conversations ------------------------------------------------------------------------

@@ -36,10 +36,17 @@ def joined(question: Question) -> str:
         before = 0
         pieces: list[str] = []
         for name, values in question:
-            pieces.append(_NUMBER.sub(lambda number, by=before: f"${int(number[1]) + by}", SQL[name]))
+            pieces.append(_numbered_on(SQL[name], before))
             before += len(values)
         known = _joined[names] = "\n".join(pieces)
     return known
+
+
+def _numbered_on(piece: str, before: int) -> str:
+    def number(match: re.Match[str]) -> str:
+        return f"${int(match[1]) + before}"
+
+    return _NUMBER.sub(number, piece)
 
 
 async def answer(connection: Connection, asking: Asking[T]) -> T:
