@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from doc_blocks import LANGUAGES, ROOT, blocks_of, run_document
 
-from memsmith import MemoryStore, SQLiteBackend, errors
+from memsmith import MemoryStore, PostgresBackend, SQLiteBackend, errors
 from memsmith.metrics import METRICS
 
 DOCS: Final = sorted((ROOT / "docs").rglob("*.md"))
@@ -83,7 +83,12 @@ def test_every_error_has_a_heading_and_no_heading_is_left_over() -> None:
 def test_every_setting_has_a_heading_and_no_heading_is_left_over() -> None:
     documented = headings(ROOT / "docs" / "reference" / "settings.md", 3)
     arguments = [*inspect.signature(MemoryStore.init).parameters]
-    options = [name for name in inspect.signature(SQLiteBackend).parameters if name != "path"]
+    options = {
+        name
+        for backend in (SQLiteBackend, PostgresBackend)
+        for name in inspect.signature(backend).parameters
+        if name not in {"path", "dsn"}
+    }
     variables = {
         name
         for source in (ROOT / "memsmith").rglob("*.py")
