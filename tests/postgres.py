@@ -247,6 +247,18 @@ class Databases:
             self._taken[place] = self._free.pop() if self._free else on_own_loop(self._made(server()))
         return self._taken[place]
 
+    def execute(self, place: Path, statement: str) -> None:
+        """Execute a statement past the library."""
+
+        async def execute() -> None:
+            connection = await asyncpg.connect(self._taken[place])
+            try:
+                await connection.execute(statement)
+            finally:
+                await connection.close()
+
+        on_own_loop(execute())
+
     def give_back(self) -> None:
         """Empty what the last test took."""
         taken, self._taken = list(self._taken.values()), {}

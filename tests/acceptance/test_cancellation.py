@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres import databases
 
 from memsmith import (
     ConfidenceThreshold,
     MemoryBackend,
     MemoryStatus,
     MemoryStore,
+    PostgresBackend,
     ProposalInput,
     SQLiteBackend,
     StorageBackend,
@@ -109,8 +111,10 @@ class Clock:
 clock = Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite", ":memory:"])
+@pytest.fixture(params=["memory", "sqlite", ":memory:", "postgres"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> StorageBackend:
+    if request.param == "postgres":
+        return PostgresBackend(databases.at(tmp_path), durability="normal")
     if request.param == "memory":
         return MemoryBackend()
     path = tmp_path / "m.db" if request.param == "sqlite" else ":memory:"

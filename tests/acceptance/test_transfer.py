@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
+from postgres import databases
 from stores_apart import OTHER_SECRET, SECRET, Lines, Stores, lines_of
 
 from memsmith import MemoryBackend, MemoryStatus, MemoryStore, Rejected, SQLiteBackend
@@ -138,6 +139,8 @@ async def test_an_export_of_a_store_whose_memories_are_not_what_the_ledger_tells
     if backend.name == "sqlite":
         with closing(sqlite3.connect(tmp_path / "one.db")) as connection, connection:
             connection.execute("DELETE FROM memories")
+    elif backend.name == "postgres":
+        databases.execute(tmp_path / "one", "DELETE FROM memsmith.memories")
     else:
         stores.connect("one")._data("default").memories.clear()  # type: ignore[attr-defined]  # by hand
     with pytest.raises(LedgerError, match="1 memories, 0 are stored"):

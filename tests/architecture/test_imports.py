@@ -56,7 +56,15 @@ def test_importing_memsmith_loads_neither_a_driver_nor_a_surface() -> None:
 
 def test_a_store_in_memory_needs_no_driver() -> None:
     loaded = loaded_by("from memsmith import MemoryBackend, MemoryStore")
-    assert not loaded & {"sqlite3", "aiosqlite", "asyncpg", "typer", "rich", "prometheus_client", "detect_secrets"}
+    assert not loaded & {
+        "sqlite3",
+        "aiosqlite",
+        "asyncpg",
+        "typer",
+        "rich",
+        "prometheus_client",
+        "detect_secrets",
+    }
 
 
 def test_the_public_names_are_sorted_and_each_can_be_had() -> None:
