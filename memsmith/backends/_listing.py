@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -20,6 +20,7 @@ from memsmith._clock import to_text
 from memsmith.backends._asking import Asking, Part, Question, Sought, ask, head
 from memsmith.ledger.record import MEMORY_COLUMNS
 from memsmith.protocols import MemoryQuery
+from memsmith.temporal import BEGINNING, FOREVER
 from memsmith.types import Point
 
 ContentValues: TypeAlias = Callable[[tuple[str, ...], Any], Sequence[Any]]
@@ -31,9 +32,9 @@ FEW: Final = 5_000
 SPARE: Final = 16
 """How many more than a page are looked at first: a few may hold no longer, or not be asked for."""
 
-FIRST: Final = to_text(datetime.min.replace(tzinfo=UTC))
-LAST: Final = to_text(datetime.max.replace(tzinfo=UTC))
-"""Moments that no other lies before and after: as belief, the last means what is believed now."""
+EARLIEST: Final = to_text(BEGINNING)
+NOW: Final = to_text(FOREVER)
+"""No moment lies before the one or after the other, which as belief means what is believed now."""
 
 SLOTS: Final = 8
 """In how many scopes a key is looked for by what covers a point; in more, a walk along it is as short."""
@@ -128,7 +129,7 @@ def _conditions(query: MemoryQuery, way: Way, content_values: ContentValues) -> 
     elif query.at is not None:
         if way.active:
             parts.append(("list_active", []))
-        believed = LAST if query.at.system_at is None else to_text(query.at.system_at)
+        believed = NOW if query.at.system_at is None else to_text(query.at.system_at)
         parts.append(("list_at", [to_text(query.at.valid_at)] * 7 + [believed] * 2))
     return parts
 
@@ -244,7 +245,7 @@ def _both(some: Rows, others: Rows, query: MemoryQuery) -> Rows:
 
 
 def _believed(at: Point) -> str:
-    return LAST if at.system_at is None else to_text(at.system_at)
+    return NOW if at.system_at is None else to_text(at.system_at)
 
 
 def _sought(query: MemoryQuery, page: int | None, name: str, values: Sequence[Any]) -> Asking[Rows]:
@@ -275,12 +276,12 @@ def _classes(moment: datetime, slots: Sequence[tuple[str, str]] | None = None) -
 
     SQLite measures to a millisecond, so a second is given.
     """
-    classes: list[tuple[int | None, str]] = [(None, FIRST)]
+    classes: list[tuple[int | None, str]] = [(None, EARLIEST)]
     for digits, longest in _LONGEST:
         try:
             classes.append((digits, to_text(moment - longest)))
         except OverflowError:
-            classes.append((digits, FIRST))
+            classes.append((digits, EARLIEST))
     if slots is None:
         return canonical(classes).decode()
     return canonical([(*one, *slot) for slot in slots for one in classes]).decode()

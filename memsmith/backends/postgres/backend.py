@@ -180,6 +180,11 @@ class PostgresBackend(PostgresReads):
 
     # -- writing ------------------------------------------------------------------------------
 
+    async def _connected(self, stack: AsyncExitStack) -> Connection:
+        """Return a connection to write on, kept until a stack ends."""
+        await stack.enter_async_context(self._writers)
+        return await stack.enter_async_context(self._open_pool().acquire())
+
     async def _transacted(
         self, tenant: str, work: Callable[[Connection, Entered], Awaitable[tuple[T, bool]]]
     ) -> T:
@@ -187,8 +192,10 @@ class PostgresBackend(PostgresReads):
         turn = self._turns.setdefault(tenant, asyncio.Lock())
 
         async def attempt() -> T:
-            async with self._writers, self._open_pool().acquire() as connection:
+            async with AsyncExitStack() as stack:
+                # First the turn, for who asks first is to write first, however long connecting takes.
                 async with turn:
+                    connection = await self._connected(stack)
                     await connection.execute("BEGIN")
                     try:
                         entered = await enter(connection, tenant, self._busy_seconds)
@@ -234,9 +241,8 @@ class PostgresBackend(PostgresReads):
 
     async def _begin(self, tenant: str, clock: Clock) -> PostgresTransaction:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._writers)
-            connection = await stack.enter_async_context(self._open_pool().acquire())
             await stack.enter_async_context(self._turns.setdefault(tenant, asyncio.Lock()))
+            connection = await self._connected(stack)
             await connection.execute("BEGIN")
             try:
                 entered = await enter(connection, tenant, self._busy_seconds)
