@@ -67,6 +67,24 @@ def test_a_store_in_memory_needs_no_driver() -> None:
     }
 
 
+def test_without_the_driver_every_name_can_be_had_and_a_backend_names_the_extra() -> None:
+    loaded_by(
+        "import sys\n"
+        "sys.modules['asyncpg'] = None\n"
+        "from memsmith import *\n"
+        "from memsmith.connect import backend_for\n"
+        "from memsmith.errors import MissingExtraError\n"
+        "for make in (PostgresBackend, backend_for):\n"
+        "    try:\n"
+        "        make('postgresql://localhost/memories')\n"
+        "    except MissingExtraError as error:\n"
+        "        assert \"pip install 'memsmith[postgres]'\" in str(error)\n"
+        "        assert isinstance(error.__cause__, ModuleNotFoundError)\n"
+        "    else:\n"
+        "        raise AssertionError('no error')\n"
+    )
+
+
 def test_the_public_names_are_sorted_and_each_can_be_had() -> None:
     assert memsmith.__all__ == sorted(memsmith.__all__)
     assert len(memsmith.__all__) == len(set(memsmith.__all__))

@@ -14,21 +14,17 @@ from weakref import WeakValueDictionary
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
+from memsmith.backends.postgres.connecting import open_pool, require_driver
+from memsmith.backends.postgres.failing import driver_errors, is_passing, is_refusal, translated
 from memsmith.backends.postgres.opening import open_schema
 from memsmith.backends.postgres.reading import PostgresReads
 from memsmith.backends.postgres.statements import COMMIT_SQL, SQL
+from memsmith.backends.postgres.transaction import PostgresTransaction, commit, reach_disk, roll_back
 from memsmith.backends.postgres.writing import Entered, enter, settle_and_write, write
-from memsmith.errors import ArgumentError, ClosedError, ImportRefusedError, MemsmithError, MissingExtraError
+from memsmith.errors import ArgumentError, ClosedError, ImportRefusedError, MemsmithError
 from memsmith.protocols import Clock
 from memsmith.unit import Settled, Unit
 from memsmith.wants import Changes
-
-try:
-    from memsmith.backends.postgres.connecting import open_pool
-    from memsmith.backends.postgres.failing import DRIVER_ERRORS, is_passing, is_refusal, translated
-    from memsmith.backends.postgres.transaction import PostgresTransaction, commit, reach_disk, roll_back
-except ImportError as error:
-    raise MissingExtraError("postgres", "PostgresBackend") from error
 
 if TYPE_CHECKING:
     from memsmith.backends.postgres.connecting import Pool
@@ -61,6 +57,7 @@ class PostgresBackend(PostgresReads):
         pool_size: int = POOL_SIZE,
         statement_cache_size: int = STATEMENT_CACHE_SIZE,
     ) -> None:
+        require_driver("PostgresBackend")
         if durability not in ("full", "normal"):
             raise ArgumentError("durability", "'full' or 'normal'", durability)
         if pool_size <= _FOR_READERS:
@@ -100,7 +97,7 @@ class PostgresBackend(PostgresReads):
             except BaseException:
                 await pool.close()
                 raise
-        except DRIVER_ERRORS as error:
+        except driver_errors() as error:
             raise translated(error, self._where) from error
         self._pool = pool
 
@@ -147,7 +144,7 @@ class PostgresBackend(PostgresReads):
 
         try:
             return await retrying(attempt)
-        except DRIVER_ERRORS as error:
+        except driver_errors() as error:
             raise translated(error, self._where) from error
 
     async def _reach(self, work: Callable[[Connection], Awaitable[T]], *, at_one_state: bool = False) -> T:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-import asyncpg
+from memsmith.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from memsmith.backends.postgres.statements import Connection
 
     Pool = asyncpg.Pool[Any]
@@ -15,8 +18,18 @@ if TYPE_CHECKING:
 _SETTINGS: Final = {"timezone": "UTC", "datestyle": "ISO", "application_name": "memsmith"}
 
 
+def require_driver(what: str) -> None:
+    """Raise MissingExtraError, naming who asked, where the driver is not installed."""
+    try:
+        import_module("asyncpg")
+    except ImportError as error:
+        raise MissingExtraError("postgres", what) from error
+
+
 async def open_pool(dsn: str, size: int, statement_cache_size: int) -> Pool:
     """Connect to a server."""
+    import asyncpg
+
     return await asyncpg.create_pool(
         dsn,
         min_size=1,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsmith._clock import MICROSECOND
 from memsmith.backends._asking import head
-from memsmith.backends.postgres.failing import DRIVER_ERRORS, is_gone, translated
+from memsmith.backends.postgres.failing import driver_errors, is_gone, translated
 from memsmith.backends.postgres.reading import PostgresReads
 from memsmith.backends.postgres.statements import COMMIT_SQL, answer
 from memsmith.backends.postgres.writing import Entered, settle_and_write
@@ -28,7 +28,7 @@ async def commit(connection: Connection, *, wrote: bool) -> None:
     """Commit; UnknownOutcomeError where the connection is lost before the answer."""
     try:
         await connection.execute("COMMIT")
-    except DRIVER_ERRORS as error:
+    except driver_errors() as error:
         if wrote and is_gone(error):
             raise UnknownOutcomeError("committing") from error
         raise
@@ -38,7 +38,7 @@ async def reach_disk(connection: Connection, position: str | None, *, wrote: boo
     """Wait until the server's log is on disk up to a position, all of it for None."""
     try:
         await connection.execute(COMMIT_SQL["flush"], position)
-    except DRIVER_ERRORS as error:
+    except driver_errors() as error:
         if wrote:
             raise UnknownOutcomeError("waiting for the disk") from error
         raise
@@ -48,7 +48,7 @@ async def roll_back(connection: Connection) -> None:
     """Undo; a connection that can't is dropped, and the server undoes."""
     try:
         await connection.execute("ROLLBACK")
-    except DRIVER_ERRORS:
+    except driver_errors():
         connection.terminate()
 
 
@@ -82,7 +82,7 @@ class PostgresTransaction(PostgresReads):
                     raise ClosedError("The transaction is over")
                 try:
                     return await work(self._connection)
-                except DRIVER_ERRORS as error:
+                except driver_errors() as error:
                     raise translated(error, "in a transaction") from error
 
         return await self._backend.seen_through(converse())
@@ -146,5 +146,5 @@ class PostgresTransaction(PostgresReads):
                 raise
             if self._backend.waits_for_disk:
                 await reach_disk(self._connection, None if wrote else self._entered.position, wrote=wrote)
-        except DRIVER_ERRORS as error:
+        except driver_errors() as error:
             raise translated(error, "at the end of a transaction") from error
