@@ -10,15 +10,13 @@ from typing import Any
 
 import postgres
 import pytest
+from backends import KINDS, Place
 from hypothesis import HealthCheck, settings
 
 from memsmith import (
     ConfidenceThreshold,
-    MemoryBackend,
     MemoryStatus,
     MemoryStore,
-    PostgresBackend,
-    SQLiteBackend,
     StorageBackend,
 )
 from memsmith.lifecycle import Action
@@ -57,23 +55,7 @@ def _databases_are_given_back() -> Iterator[None]:
     postgres.system_databases.give_back()
 
 
-class Place:
-    """Where a backend keeps its data; each `connect` is another handle on it."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name = name
-        self.path = folder / "store.db"
-        self._memory = MemoryBackend()
-
-    def connect(self) -> StorageBackend:
-        if self.name == "memory":
-            return self._memory
-        if self.name == "postgres":
-            return PostgresBackend(postgres.databases.at(self.path), durability="normal")
-        return SQLiteBackend(self.path, durability="normal")
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=KINDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return each backend in turn."""
     return Place(request.param, tmp_path)

@@ -256,6 +256,7 @@ def on_own_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run something on a loop beside the one of the test."""
     if not _thread.is_alive():
         _thread.start()
+    assert threading.current_thread() is not _thread, "it would wait for itself"
     return asyncio.run_coroutine_threadsafe(work, _loop).result(PATIENCE)
 
 
@@ -284,6 +285,30 @@ class Databases:
             )
         return self._taken[place]
 
+    def take_back(self, place: Path) -> None:
+        """Empty the database of one place, if it has any."""
+        dsn = self._taken.pop(place, None)
+        if dsn is not None:
+            on_own_loop(self._emptied(dsn))
+
+    def sessions(self, place: Path) -> int:
+        """Return how many sessions other than ours a place's database has."""
+        dsn = self._taken[place]
+        return int(on_own_loop(self._counted(dsn)))
+
+    async def _counted(self, dsn: str) -> int:
+        connection = await asyncpg.connect(server(self._kinds))
+        try:
+            return int(
+                await connection.fetchval(
+                    "SELECT count(*) FROM pg_stat_activity "
+                    "WHERE datname = $1 AND application_name = 'memsmith'",
+                    urlsplit(dsn).path[1:],
+                )
+            )
+        finally:
+            await connection.close()
+
     def execute(self, place: Path, statement: str) -> None:
         """Execute a statement past the library."""
 
@@ -298,9 +323,8 @@ class Databases:
 
     def give_back(self) -> None:
         """Empty what the last test took."""
-        taken, self._taken = list(self._taken.values()), {}
-        for dsn in taken:
-            on_own_loop(self._emptied(dsn))
+        for place in list(self._taken):
+            self.take_back(place)
 
     async def _made(self, root: str) -> str:
         name = f"memsmith_{uuid.uuid4().hex}"

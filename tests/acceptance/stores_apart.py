@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from postgres import databases
+from backends import Place
 
-from memsmith import MemoryBackend, MemoryStore, PostgresBackend, SQLiteBackend, StorageBackend
+from memsmith import MemoryBackend, MemoryStore, StorageBackend
 from memsmith.testing.clock import ManualClock
 
 Lines = list[bytes]
@@ -31,12 +31,15 @@ class Stores:
         self._opened: list[MemoryStore] = []
         self.handles: dict[int, StorageBackend] = {}
 
+    def place(self, name: str) -> Place:
+        folder = self._folder / f"store {name}"
+        folder.mkdir(exist_ok=True)
+        return Place(self._kind, folder)
+
     def connect(self, name: str) -> StorageBackend:
         if self._kind == "memory":
             return self._memories.setdefault(name, MemoryBackend())
-        if self._kind == "postgres":
-            return PostgresBackend(databases.at(self._folder / name), durability="normal")
-        return SQLiteBackend(self._folder / f"{name}.db", durability="normal")
+        return self.place(name).connect()
 
     async def __call__(self, name: str, *validators: Any, **options: Any) -> MemoryStore:
         handle = self.connect(name)

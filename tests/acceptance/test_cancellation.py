@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backends import KINDS, ON_DISK, Place, fresh_place
 from postgres import databases
 
 from memsmith import (
     ConfidenceThreshold,
-    MemoryBackend,
     MemoryStatus,
     MemoryStore,
-    PostgresBackend,
     ProposalInput,
     SQLiteBackend,
     StorageBackend,
@@ -111,14 +110,11 @@ class Clock:
 clock = Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite", ":memory:", "postgres"])
+@pytest.fixture(params=[*KINDS, ":memory:"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> StorageBackend:
-    if request.param == "postgres":
-        return PostgresBackend(databases.at(tmp_path), durability="normal")
-    if request.param == "memory":
-        return MemoryBackend()
-    path = tmp_path / "m.db" if request.param == "sqlite" else ":memory:"
-    return SQLiteBackend(path, durability="normal")
+    if request.param == ":memory:":
+        return SQLiteBackend(":memory:")
+    return Place(request.param, tmp_path).connect()
 
 
 @pytest.fixture
@@ -304,41 +300,52 @@ def _threads() -> set[threading.Thread]:
     return {t for t in threading.enumerate() if t.is_alive() and "asyncio_" not in t.name}
 
 
-async def _threads_end(before: set[threading.Thread]) -> None:
-    """A database thread that outlives its store would keep the program from ending."""
+async def _nothing_goes_on(place: Place, before: set[threading.Thread]) -> None:
+    """A database thread, or a session, that outlives its store would keep a program, or a server, busy."""
+    if place.name == "postgres":
+        async with asyncio.timeout(PATIENCE):
+            while await asyncio.to_thread(databases.sessions, place.path):  # noqa: ASYNC110  # the server's
+                await asyncio.sleep(0.002)
+        return
     for thread in _threads() - before:
         await asyncio.to_thread(thread.join, PATIENCE)
     assert not _threads() - before
 
 
-async def test_a_cancelled_close_can_be_repeated_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ON_DISK)
+async def test_a_cancelled_close_can_be_repeated_and_loses_nothing(kind: str, tmp_path: Path) -> None:
     async def attempt(step: int, delay: int) -> bool:
-        path, threads = tmp_path / f"{step}-{delay}.db", _threads()
-        store = await MemoryStore.init(SQLiteBackend(path, durability="normal"))
-        memory_id = await new(store)
-        reached = await cancelled_at(store.close(), step, delay)
-        await store.close()
-        await _threads_end(threads)
-        async with await MemoryStore.init(SQLiteBackend(path, durability="normal")) as again:
-            assert await again.get(memory_id) is not None
-            await still_writes(again)
+        with fresh_place(kind, tmp_path) as place:
+            threads = _threads()
+            store = await MemoryStore.init(place.connect())
+            memory_id = await new(store)
+            reached = await cancelled_at(store.close(), step, delay)
+            await store.close()
+            await _nothing_goes_on(place, threads)
+            async with await MemoryStore.init(place.connect()) as again:
+                assert await again.get(memory_id) is not None
+                await still_writes(again)
         return reached
 
     await everywhere(attempt)
 
 
-async def test_a_cancelled_opening_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ON_DISK)
+async def test_a_cancelled_opening_leaves_nothing_behind(kind: str, tmp_path: Path) -> None:
     async def attempt(step: int, delay: int) -> bool:
-        path, threads = tmp_path / f"{step}-{delay}.db", _threads()
+        with fresh_place(kind, tmp_path) as place:
+            threads = _threads()
+            # The place is there before it is opened.
+            assert place.url
 
-        async def opening() -> None:
-            store = await MemoryStore.init(SQLiteBackend(path, durability="normal"))
-            await store.close()
+            async def opening() -> None:
+                store = await MemoryStore.init(place.connect())
+                await store.close()
 
-        reached = await cancelled_at(opening(), step, delay)
-        await _threads_end(threads)
-        async with await MemoryStore.init(SQLiteBackend(path, durability="normal")) as store:
-            await still_writes(store)
+            reached = await cancelled_at(opening(), step, delay)
+            await _nothing_goes_on(place, threads)
+            async with await MemoryStore.init(place.connect()) as store:
+                await still_writes(store)
         return reached
 
     await everywhere(attempt)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from postgres import databases
+from backends import KINDS, ON_DISK, Place
 from stores_apart import OTHER_SECRET, SECRET, Lines, Stores, lines_of
 
-from memsmith import MemoryBackend, MemoryStatus, MemoryStore, Rejected, SQLiteBackend
+from memsmith import MemoryStatus, MemoryStore, Rejected
 from memsmith.errors import (
     ArgumentError,
     ImportRefusedError,
@@ -67,14 +65,16 @@ async def test_an_export_imported_into_an_empty_store_is_exported_as_the_same_by
     assert (await copy.replay()).identical
 
 
-async def test_an_export_passes_through_the_other_backend_unchanged(
+async def test_an_export_passes_through_the_other_backends_unchanged(
     source: MemoryStore, source_secret: bytes, backend: Any, tmp_path: Path
 ) -> None:
     lines = await lines_of(source)
-    other = MemoryBackend() if backend.name == "sqlite" else SQLiteBackend(tmp_path / "other.db")
-    async with await MemoryStore.init(other) as copy:
-        await copy.import_lines(lines, secret=source_secret)
-        assert await lines_of(copy) == lines
+    for kind in set(KINDS) - {backend.name}:
+        folder = tmp_path / kind
+        folder.mkdir()
+        async with await MemoryStore.init(Place(kind, folder).connect()) as copy:
+            await copy.import_lines(lines, secret=source_secret)
+            assert await lines_of(copy) == lines
 
 
 async def test_one_of_many_values_that_moved_to_another_key_is_restored_with_its_past(
@@ -132,37 +132,35 @@ async def test_an_empty_store_exports_and_imports_too(stores: Stores) -> None:
 
 
 async def test_an_export_of_a_store_whose_memories_are_not_what_the_ledger_tells_is_refused(
-    stores: Stores, backend: Any, tmp_path: Path
+    stores: Stores, backend: Any
 ) -> None:
     store = await stores("one")
     await store.propose("x", "s", 0.9)
-    if backend.name == "sqlite":
-        with closing(sqlite3.connect(tmp_path / "one.db")) as connection, connection:
-            connection.execute("DELETE FROM memories")
-    elif backend.name == "postgres":
-        databases.execute(tmp_path / "one", "DELETE FROM memsmith.memories")
-    else:
+    if backend.name == "memory":
         stores.connect("one")._data("default").memories.clear()  # type: ignore[attr-defined]  # by hand
+    else:
+        with stores.place("one").raw() as raw:
+            raw.execute("DELETE FROM memories")
     with pytest.raises(LedgerError, match="1 memories, 0 are stored"):
         await lines_of(store)
 
 
 @pytest.mark.parametrize(
-    ("damage", "match"),
+    ("kind", "damage", "match"),
     [
-        ("UPDATE audit_log SET actor = CAST(x'ff' AS TEXT) WHERE seq = 1", "can't be exported"),
-        ("DELETE FROM audit_log WHERE seq = 2", "found none after 1"),
+        ("sqlite", "UPDATE audit_log SET actor = CAST(x'ff' AS TEXT) WHERE seq = 1", "can't be exported"),
+        *((kind, "DELETE FROM audit_log WHERE seq = 2", "found none after 1") for kind in ON_DISK),
     ],
 )
-async def test_an_export_of_a_damaged_ledger_is_refused(tmp_path: Path, damage: str, match: str) -> None:
-    path = tmp_path / "m.db"
-    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+async def test_an_export_of_a_damaged_ledger_is_refused(
+    tmp_path: Path, kind: str, damage: str, match: str
+) -> None:
+    place = Place(kind, tmp_path)
+    async with await MemoryStore.init(place.connect()) as store:
         for content in "ab":
             await store.propose(content, "s", 0.9)
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("DROP TRIGGER audit_log_keeps_rows")
-            connection.execute("DROP TRIGGER audit_log_keeps_values")
-            connection.execute(damage)
+        with place.tampered() as raw:
+            raw.execute(damage)
         with pytest.raises(LedgerError, match=match):
             await lines_of(store)
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from backends import ON_DISK, Place
+from postgres import databases, on_own_loop
+from raw import Dump, dumped, filled
 
-from memsmith import Accepted, ConfidenceThreshold, MemoryStore, PendingConfirmation, Rejected, SQLiteBackend
+from memsmith import Accepted, ConfidenceThreshold, MemoryStore, PendingConfirmation, Rejected, StorageBackend
 
 START = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
 
-async def _fill(path: Path) -> None:
+async def _fill(place: Place) -> None:
     now = [START]
-    backend = SQLiteBackend(path, durability="normal")
     async with await MemoryStore.init(
-        backend, [ConfidenceThreshold(0.5)], clock=lambda: now[0], secret=None
+        place.connect(), [ConfidenceThreshold(0.5)], clock=lambda: now[0], secret=None
     ) as store:
         ids: list[str] = []
         for n in range(16):
@@ -55,21 +56,64 @@ async def _fill(path: Path) -> None:
         assert (await store.replay()).identical
 
 
+@dataclass
+class Filled:
+    """All of a filled store: a file, or the rows of a database."""
+
+    kind: str
+    rows: bytes | Dump
+
+
+async def _filled_on(kind: str, folder: Path) -> Filled:
+    place = Place(kind, folder)
+    await _fill(place)
+    if kind == "postgres":
+        return Filled(kind, on_own_loop(dumped(place.url)))
+    return Filled(kind, place.path.read_bytes())
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session", params=ON_DISK)
+async def _filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    return await _filled_on(request.param, tmp_path_factory.mktemp("filled"))
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("filled") / "filled.db"
-    await _fill(path)
-    return path
+async def _filled_file(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    return await _filled_on("sqlite", tmp_path_factory.mktemp("filled"))
+
+
+class Copies:
+    """Makes copies of a filled store; of a database the last one makes room for the next."""
+
+    def __init__(self, filled: Filled, factory: pytest.TempPathFactory) -> None:
+        self._filled = filled
+        self._factory = factory
+        self._last: Place | None = None
+
+    def __call__(self) -> Place:
+        if self._last is not None:
+            databases.take_back(self._last.path)
+        place = self._last = Place(self._filled.kind, self._factory.mktemp("copy"))
+        if isinstance(self._filled.rows, bytes):
+            place.path.write_bytes(self._filled.rows)
+        else:
+            on_own_loop(_prepared(place.connect()))
+            on_own_loop(filled(place.url, self._filled.rows))
+        return place
+
+
+async def _prepared(backend: StorageBackend) -> None:
+    await backend.initialize()
+    await backend.close()
 
 
 @pytest.fixture(scope="session")
-def fresh_copy(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+def fresh_copy(_filled: Filled, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Place]:
     """Return a function that copies the filled store to a new place."""
-    folder, numbers = tmp_path_factory.mktemp("copies"), count()
+    return Copies(_filled, tmp_path_factory)
 
-    def copy() -> Path:
-        path = folder / f"{next(numbers)}.db"
-        shutil.copyfile(_filled, path)
-        return path
 
-    return copy
+@pytest.fixture(scope="session")
+def fresh_file(_filled_file: Filled, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Place]:
+    """Return the same for what only the file of SQLite can hold."""
+    return Copies(_filled_file, tmp_path_factory)

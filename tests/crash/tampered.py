@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, closing, contextmanager
-from pathlib import Path
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
-from memsmith import MemoryStore, SQLiteBackend
+from backends import Place
+
+from memsmith import MemoryStore
 
 EDITS: dict[str, object] = {
     "kind": "episode",
@@ -45,25 +45,12 @@ EDITS: dict[str, object] = {
 }
 
 
-@contextmanager
-def opened(path: Path) -> Generator[sqlite3.Connection]:
-    """Open the file as anybody who owns it could."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        guards = "name LIKE 'audit_log_%' OR name LIKE 'heads_%'"
-        for (name,) in connection.execute(
-            f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND ({guards})"
-        ).fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
-        yield connection
-
-
 @asynccontextmanager
-async def reopened(path: Path) -> AsyncGenerator[MemoryStore]:
-    backend = SQLiteBackend(path, durability="normal")
-    async with await MemoryStore.init(backend) as store:
+async def reopened(place: Place) -> AsyncGenerator[MemoryStore]:
+    async with await MemoryStore.init(place.connect()) as store:
         yield store
 
 
-async def differences(path: Path) -> dict[str, list[str]]:
-    async with reopened(path) as store:
+async def differences(place: Place) -> dict[str, list[str]]:
+    async with reopened(place) as store:
         return (await store.replay()).differences

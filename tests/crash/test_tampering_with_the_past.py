@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from tampered import EDITS, differences, opened, reopened
+from backends import Place
+from tampered import EDITS, differences, reopened
 
-Copy = Callable[[], Path]
-
-
-@contextmanager
-def past_opened(path: Path) -> Generator[sqlite3.Connection]:
-    with opened(path) as connection:
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE 'memory_%'"
-        ).fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
-        yield connection
+Copy = Callable[[], Place]
 
 
 async def test_an_edited_column_of_a_replaced_version_is_found_by_replay(fresh_copy: Copy) -> None:
-    path = fresh_copy()
-    with past_opened(path) as connection:
-        version = "rowid = (SELECT min(rowid) FROM memory_history)"
-        (memory_id,) = connection.execute(f"SELECT id FROM memory_history WHERE {version}").fetchone()
-        async with reopened(path) as store:
+    place = fresh_copy()
+    with place.tampered() as connection:
+        (memory_id, seq, since) = connection.execute(
+            "SELECT id, seq, system_from FROM memory_history ORDER BY id, system_from LIMIT 1"
+        ).fetchone()
+        async with reopened(place) as store:
             edits = {**EDITS, "system_to": "2040-01-01T00:00:00.000000Z"}
             for column, value in edits.items():
-                (before,) = connection.execute(
-                    f"SELECT {column} FROM memory_history WHERE {version}"
-                ).fetchone()
+                # Named by what is not edited.
+                which = f"system_from = '{since}'" if column == "seq" else f"seq = {seq}"
+                which = f"id = '{memory_id}' AND {which}"
+                ((before,),) = connection.execute(f"SELECT {column} FROM memory_history WHERE {which}")
                 assert before != value
-                change = f"UPDATE memory_history SET {column} = ? WHERE {version}"
+                change = f"UPDATE memory_history SET {column} = ? WHERE {which}"
                 connection.execute(change, (value,))
                 assert (await store.replay()).differences == {memory_id: ["history"]}, column
                 connection.execute(change, (before,))
@@ -55,19 +45,19 @@ async def test_an_edited_column_of_a_replaced_version_is_found_by_replay(fresh_c
     ],
 )
 async def test_an_edited_or_dropped_segment_is_found_by_replay(fresh_copy: Copy, change: str) -> None:
-    path = fresh_copy()
-    with past_opened(path) as connection:
+    place = fresh_copy()
+    with place.tampered() as connection:
         (memory_id,) = connection.execute(
             "SELECT min(memory_id) FROM memory_segments WHERE system_to IS NULL"
         ).fetchone()
         one = f"memory_id = '{memory_id}' AND system_to IS NULL"
         assert connection.execute(change.format(one=one)).rowcount
-    assert await differences(path) == {memory_id: ["segments"]}
+    assert await differences(place) == {memory_id: ["segments"]}
 
 
 async def test_versions_dropped_or_moved_to_no_memory_are_found_by_replay(fresh_copy: Copy) -> None:
-    path = fresh_copy()
-    with past_opened(path) as connection:
+    place = fresh_copy()
+    with place.tampered() as connection:
         (memory_id,) = connection.execute("SELECT min(id) FROM memory_history").fetchone()
         connection.execute("UPDATE memory_history SET id = 'nobody' WHERE id = ?", (memory_id,))
-    assert await differences(path) == {memory_id: ["history"], "nobody": ["unknown to the ledger"]}
+    assert await differences(place) == {memory_id: ["history"], "nobody": ["unknown to the ledger"]}

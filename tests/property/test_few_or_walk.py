@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from types import ModuleType
 from typing import Any
 
 import pytest
+from backends import fresh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsmith import MemoryBackend, MemoryStore, SQLiteBackend, StorageBackend
+from memsmith import MemoryBackend, MemoryStore, StorageBackend
 from memsmith.backends import _listing
 from memsmith.backends.sqlite import statements
 from memsmith.store.asof import AsOf
@@ -85,9 +87,25 @@ async def _paged(reader: AsOf, descending: bool, more: dict[str, Any]) -> list[l
     return pages
 
 
+histories = st.lists(changes, min_size=1, max_size=8)
+
+
 @settings(max_examples=40)
-@given(steps=st.lists(changes, min_size=1, max_size=8), data=st.data())
+@given(steps=histories, data=st.data())
 async def test_a_walk_and_the_few_find_the_same(steps: list[Any], data: st.DataObject) -> None:
+    # No page of the few suffices at once; and no effort to find them is little enough.
+    await _compare("sqlite", steps, data, [(_listing, "SPARE", -1), (statements, "STEPS", 1)])
+
+
+@settings(max_examples=15)
+@given(steps=histories, data=st.data())
+async def test_a_walk_and_the_few_find_the_same_in_postgres(steps: list[Any], data: st.DataObject) -> None:
+    await _compare("postgres", steps, data, [(_listing, "SPARE", -1)])
+
+
+async def _compare(
+    kind: str, steps: list[Any], data: st.DataObject, ways: list[tuple[ModuleType, str, int]]
+) -> None:
     clock = ManualClock()
     reference = await _lived(MemoryBackend(), clock, steps)
     turns = {
@@ -107,12 +125,13 @@ async def test_a_walk_and_the_few_find_the_same(steps: list[Any], data: st.DataO
     expected = await _answers(reference, moments)
     end = clock()
     clock.set(START)
-    async with await _lived(SQLiteBackend(), clock, steps) as store:
+    with fresh(kind) as backend:
+        store = await _lived(backend, clock, steps)
         assert clock() == end
         assert await _answers(store, moments) == expected
-        # No page of the few suffices at once; and no effort to find them is little enough.
-        for module, name, value in ((_listing, "SPARE", -1), (statements, "STEPS", 1)):
+        for module, name, value in ways:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(module, name, value)
                 assert await _answers(store, moments) == expected
+        await store.close()
     await reference.close()

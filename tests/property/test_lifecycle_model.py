@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
+from contextlib import ExitStack
+from typing import ClassVar
 
 import pytest
+from backends import fresh
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from memsmith import MemoryBackend, SQLiteBackend, StorageBackend
+from memsmith import MemoryBackend, StorageBackend
 from memsmith.testing.stateful import ComparisonMachine, ModelMachine
 
 
-class MemoryMachine(ModelMachine):
+class MachineOn(ModelMachine):
+    kind: ClassVar[str]
+
     def make_backend(self) -> StorageBackend:
-        return MemoryBackend()
-
-
-class SQLiteMachine(ModelMachine):
-    def make_backend(self) -> StorageBackend:
-        return SQLiteBackend(":memory:")
-
-
-class FileMachine(ModelMachine):
-    def make_backend(self) -> StorageBackend:
-        self._folder = tempfile.mkdtemp(prefix="memsmith-machine-")
-        return SQLiteBackend(Path(self._folder) / "store.db", durability="normal")
+        self._lent = ExitStack()
+        return self._lent.enter_context(fresh(self.kind))
 
     def teardown(self) -> None:
         super().teardown()
-        shutil.rmtree(self._folder)
+        self._lent.close()
 
 
-class SQLiteBesideMemory(ComparisonMachine):
+class BesideMemory(ComparisonMachine):
+    kind: ClassVar[str]
+
     def make_backends(self) -> tuple[StorageBackend, StorageBackend]:
-        return MemoryBackend(), SQLiteBackend(":memory:")
+        self._lent = ExitStack()
+        return MemoryBackend(), self._lent.enter_context(fresh(self.kind))
+
+    def teardown(self) -> None:
+        super().teardown()
+        self._lent.close()
 
 
 def _histories(modest: int, steps: int) -> settings:
@@ -47,13 +46,16 @@ def _histories(modest: int, steps: int) -> settings:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("machine", "histories", "steps"),
-    [(MemoryMachine, 25, 25), (SQLiteMachine, 12, 25), (FileMachine, 5, 15)],
+    ("kind", "histories", "steps"),
+    [("memory", 25, 25), ("sqlite", 12, 25), ("file", 5, 15), ("postgres", 8, 20)],
 )
-def test_a_store_does_what_the_model_says(machine: type[ModelMachine], histories: int, steps: int) -> None:
+def test_a_store_does_what_the_model_says(kind: str, histories: int, steps: int) -> None:
+    machine = type(f"Machine{kind}", (MachineOn,), {"kind": kind})
     run_state_machine_as_test(machine, settings=_histories(histories, steps))
 
 
 @pytest.mark.soak
-def test_sqlite_does_what_the_reference_does() -> None:
-    run_state_machine_as_test(SQLiteBesideMemory, settings=_histories(15, 25))
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_database_does_what_the_reference_does(kind: str) -> None:
+    machine = type(f"Beside{kind}", (BesideMemory,), {"kind": kind})
+    run_state_machine_as_test(machine, settings=_histories(15, 25))

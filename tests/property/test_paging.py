@@ -6,10 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from backends import KINDS, fresh
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsmith import MemoryBackend, MemoryStore, ProposalInput, SQLiteBackend
+from memsmith import MemoryStore, ProposalInput, StorageBackend
 from memsmith.protocols import ORDERS
 from memsmith.testing.clock import ManualClock
 
@@ -17,7 +18,7 @@ from memsmith.testing.clock import ManualClock
 _batch = st.lists(st.tuples(st.sampled_from([0.25, 0.5]), st.sampled_from("st")), max_size=4)
 
 
-@pytest.mark.parametrize("kind", [MemoryBackend, SQLiteBackend])
+@pytest.mark.parametrize("kind", KINDS)
 @given(
     batches=st.lists(_batch, min_size=1, max_size=3),
     between=st.lists(_batch, max_size=4),
@@ -26,10 +27,10 @@ _batch = st.lists(st.tuples(st.sampled_from([0.25, 0.5]), st.sampled_from("st"))
     limit=st.integers(1, 4),
 )
 def test_rows_that_were_there_are_shown_once(
-    kind: Any, batches: list[Any], between: list[Any], order: str, descending: bool, limit: int
+    kind: str, batches: list[Any], between: list[Any], order: str, descending: bool, limit: int
 ) -> None:
-    async def history() -> None:
-        async with await MemoryStore.init(kind(), clock=ManualClock()) as store:
+    async def history(backend: StorageBackend) -> None:
+        async with await MemoryStore.init(backend, clock=ManualClock()) as store:
             numbers = iter(range(1000))
 
             async def write(batch: list[tuple[float, str]]) -> None:
@@ -53,5 +54,5 @@ def test_rows_that_were_there_are_shown_once(
             assert len(seen) == len(set(seen))
             assert there <= set(seen)
 
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(history())
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner, fresh(kind) as backend:
+        runner.run(history(backend))

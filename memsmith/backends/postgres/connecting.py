@@ -43,7 +43,7 @@ async def open_pool(dsn: str, size: int, statement_cache_size: int) -> Pool:
 
 async def _speak_in_stored_form(connection: Connection) -> None:
     await connection.set_type_codec(
-        "timestamptz", schema="pg_catalog", encoder=str, decoder=_stored_form, format="text"
+        "timestamptz", schema="pg_catalog", encoder=str, decoder=stored_form, format="text"
     )
 
 
@@ -51,7 +51,7 @@ async def _leave_as_it_is(connection: Connection) -> None:
     """Spare the round trip that undoes settings of a session: none are made."""
 
 
-def _stored_form(text: str) -> str:
+def stored_form(text: str) -> str:
     """Return ``2026-03-01 09:30:00.25+00`` in stored form."""
     whole, _, fraction = text.removesuffix("+00").partition(".")
     return f"{whole[:10]}T{whole[11:]}.{fraction:0<6}Z"
