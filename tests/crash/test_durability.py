@@ -28,7 +28,7 @@ def traced(tmp_path: Path, durability: str, count: int, *options: str) -> tuple[
     done = subprocess.run(
         [
             strace(), "-f", "-y", "-qq", "-s", "64", "-e", f"trace={CALLS}", *options, "-o", str(log),
-            sys.executable, str(WRITER), str(tmp_path / "traced.db"), durability, str(count), "w",
+            sys.executable, str(WRITER), f"sqlite:///{tmp_path / 'traced.db'}", durability, str(count), "w",
         ],
         capture_output=True,
         timeout=60,
@@ -77,7 +77,7 @@ async def test_a_failing_disk_raises_a_storage_error_and_leaves_the_file_whole(
     done = subprocess.run(  # noqa: ASYNC221  # nothing else runs on this loop
         [
             strace(), "-f", "-qq", "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={nth}+",
-            "-o", str(log), sys.executable, str(WRITER), str(path), "full", "6", "w",
+            "-o", str(log), sys.executable, str(WRITER), f"sqlite:///{path}", "full", "6", "w",
         ],
         capture_output=True,
         timeout=60,

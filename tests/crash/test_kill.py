@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+from backends import ON_DISK, Place
 
-from memsmith import MemoryStatus, MemoryStore, SQLiteBackend
+from memsmith import MemoryStatus, MemoryStore
 
 WRITER = Path(__file__).with_name("writer.py")
-ROUNDS = {"full": 25, "normal": 25}
+ROUNDS = {"sqlite": 25, "postgres": 15}
+LONGEST = {"sqlite": 0.06, "postgres": 0.25}
+"""Seconds that a writer is left to write, about ten times what its first result takes."""
+
 PATIENCE = 30.0
 
 
@@ -23,10 +25,10 @@ PATIENCE = 30.0
 UNMEASURED = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
 
 
-async def killed_while_writing(path: Path, durability: str, name: str, after: float) -> list[str]:
+async def killed_while_writing(url: str, durability: str, name: str, after: float) -> list[str]:
     """Return the ids a writer had printed `after` seconds into its writing, when it was killed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(WRITER), str(path), durability, "0", name,
+        sys.executable, str(WRITER), url, durability, "0", name,
         stdout=asyncio.subprocess.PIPE, env=UNMEASURED,
     )  # fmt: skip
     assert process.stdout is not None
@@ -41,29 +43,32 @@ async def killed_while_writing(path: Path, durability: str, name: str, after: fl
     return [line.split()[0] for line in printed.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def halves(path: Path) -> list[object]:
+def halves(place: Place) -> list[object]:
     """Return memories without a ledger row and ledger rows without a memory."""
-    with closing(sqlite3.connect(path)) as connection:
+    with place.raw() as connection:
         return connection.execute(
             "SELECT m.id FROM memories m LEFT JOIN audit_log a ON a.tenant = m.tenant AND a.seq = m.seq "
-            "WHERE a.memory_id IS NOT m.id OR a.to_status IS NOT m.status "
+            "WHERE coalesce(a.memory_id, '') <> m.id OR a.to_status <> m.status "
             "UNION ALL SELECT a.memory_id FROM audit_log a LEFT JOIN memories m "
             "ON m.tenant = a.tenant AND m.id = a.memory_id WHERE m.id IS NULL"
         ).fetchall()
 
 
-@pytest.mark.parametrize("durability", ROUNDS)
+@pytest.mark.parametrize("durability", ["full", "normal"])
+@pytest.mark.parametrize("kind", ON_DISK)
 async def test_what_a_killed_writer_had_printed_is_there_and_nothing_is_half_written(
-    tmp_path: Path, durability: str
+    tmp_path: Path, kind: str, durability: str
 ) -> None:
-    path = tmp_path / "killed.db"
+    place = Place(kind, tmp_path)
     moments = random.Random(durability)
     printed: list[str] = []
     total = 0
-    for number in range(ROUNDS[durability]):
-        ids = await killed_while_writing(path, durability, f"w{number}", moments.uniform(0.0, 0.06))
+    for number in range(ROUNDS[kind]):
+        ids = await killed_while_writing(
+            place.url, durability, f"w{number}", moments.uniform(0.0, LONGEST[kind])
+        )
         printed += ids
-        async with await MemoryStore.init(SQLiteBackend(path, durability="normal")) as store:
+        async with await MemoryStore.init(place.connect()) as store:
             answer = await store.verify()
             assert answer.ok, answer
             for memory_id in ids:
@@ -72,10 +77,11 @@ async def test_what_a_killed_writer_had_printed_is_there_and_nothing_is_half_wri
                 assert memory.status is MemoryStatus.ACTIVE
             if number % 5 == 4:
                 assert (await store.replay()).identical
-        assert halves(path) == []
+        assert halves(place) == []
         assert answer.rows >= total + len(ids)
         total = answer.rows
-    assert len(printed) > ROUNDS[durability]
-    with closing(sqlite3.connect(path)) as connection:
+    assert len(printed) > ROUNDS[kind]
+    with place.raw() as connection:
         assert {row[0] for row in connection.execute("SELECT id FROM memories")} >= set(printed)
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        if kind == "sqlite":
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

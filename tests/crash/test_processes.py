@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+from backends import ON_DISK, Place
 
-from memsmith import MemoryStatus, MemoryStore, ProposalInput, SQLiteBackend
+from memsmith import MemoryStatus, MemoryStore, ProposalInput
 from memsmith.errors import DamagedRecordError, LedgerError
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -22,12 +21,17 @@ WRITES = 25  # each is two proposals and a confirmation
 PATIENCE = 60.0
 
 
-async def test_four_processes_write_one_file_while_it_is_read_and_everything_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "shared.db"
-    async with await MemoryStore.init(SQLiteBackend(path)) as store, asyncio.timeout(PATIENCE):
+@pytest.fixture(params=ON_DISK)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return where a store lies that processes share."""
+    return Place(request.param, tmp_path)
+
+
+async def test_four_processes_write_one_store_while_it_is_read_and_everything_is_there(place: Place) -> None:
+    async with await MemoryStore.init(place.connect("full")) as store, asyncio.timeout(PATIENCE):
         writers = [
             await asyncio.create_subprocess_exec(
-                sys.executable, str(WRITER), str(path), "normal", str(WRITES), f"w{number}",
+                sys.executable, str(WRITER), place.url, "normal", str(WRITES), f"w{number}",
                 stdout=asyncio.subprocess.PIPE,
             )
             for number in range(PROCESSES)
@@ -53,13 +57,12 @@ async def test_four_processes_write_one_file_while_it_is_read_and_everything_is_
         assert reads > 1
 
 
-async def test_a_writer_killed_in_the_middle_keeps_nobody_out(tmp_path: Path) -> None:
-    path = tmp_path / "shared.db"
-    async with await MemoryStore.init(SQLiteBackend(path, busy_seconds=20)) as store:
+async def test_a_writer_killed_in_the_middle_keeps_nobody_out(place: Place) -> None:
+    async with await MemoryStore.init(place.connect("full", busy_seconds=20)) as store:
         # A killed process leaves half a coverage file behind, so it is not measured.
         unmeasured = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
         writer = await asyncio.create_subprocess_exec(
-            sys.executable, str(WRITER), str(path), "full", "0", "w",
+            sys.executable, str(WRITER), place.url, "full", "0", "w",
             stdout=asyncio.subprocess.PIPE, env=unmeasured,
         )  # fmt: skip
         assert writer.stdout is not None
@@ -73,21 +76,20 @@ async def test_a_writer_killed_in_the_middle_keeps_nobody_out(tmp_path: Path) ->
         assert (await store.replay()).identical
 
 
-async def test_opening_reading_and_closing_wait_for_no_writer(tmp_path: Path) -> None:
-    path = tmp_path / "shared.db"
-    async with await MemoryStore.init(SQLiteBackend(path)) as writer:
+async def test_opening_reading_and_closing_wait_for_no_writer(place: Place) -> None:
+    async with await MemoryStore.init(place.connect("full")) as writer:
         kept = await writer.propose("kept", "s", 0.9)
         async with writer.transaction(timeout=30), asyncio.timeout(10):
             await writer.propose("not yet", "s", 0.9)
-            async with await MemoryStore.init(SQLiteBackend(path, busy_seconds=20)) as reader:
+            async with await MemoryStore.init(place.connect("full", busy_seconds=20)) as reader:
                 assert [memory.id for memory in await reader.list()] == [kept.memory_id]
         assert len(await writer.list()) == 2
 
 
-async def test_a_replay_beside_writers_finds_no_difference(tmp_path: Path) -> None:
+async def test_a_replay_beside_writers_finds_no_difference(place: Place) -> None:
     async with (
-        await MemoryStore.init(SQLiteBackend(tmp_path / "shared.db", durability="normal")) as store,
-        await MemoryStore.init(SQLiteBackend(tmp_path / "shared.db", durability="normal")) as other,
+        await MemoryStore.init(place.connect()) as store,
+        await MemoryStore.init(place.connect()) as other,
     ):
         await store.propose_many([ProposalInput({"n": n}, 0.9) for n in range(2000)], "s")
         done = asyncio.Event()
@@ -107,12 +109,15 @@ async def test_a_replay_beside_writers_finds_no_difference(tmp_path: Path) -> No
         assert reports[0].memories < reports[2].memories
 
 
-async def test_a_row_changed_into_what_no_memory_can_hold_raises_a_typed_error(tmp_path: Path) -> None:
-    path = tmp_path / "shared.db"
-    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+NO_TIME = {"sqlite": "'x'", "postgres": "'infinity'"}
+"""What a column of times can hold and no moment is."""
+
+
+async def test_a_row_changed_into_what_no_memory_can_hold_raises_a_typed_error(place: Place) -> None:
+    async with await MemoryStore.init(place.connect("full")) as store:
         memory = await store.propose("fine", "s", 0.9)
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("UPDATE memories SET created_at = 'x'")
+        with place.raw() as connection:
+            connection.execute(f"UPDATE memories SET updated_at = {NO_TIME[place.name]}")
         with pytest.raises(DamagedRecordError, match=memory.memory_id):
             await store.get(memory.memory_id)
         with pytest.raises(DamagedRecordError):
@@ -122,34 +127,28 @@ async def test_a_row_changed_into_what_no_memory_can_hold_raises_a_typed_error(t
 @pytest.mark.parametrize(
     ("change", "read"),
     [
-        ("UPDATE tombstones SET created_at = 'x'", lambda store: store.tombstones()),
-        (
-            "DROP TRIGGER memory_segments_only_close; UPDATE memory_segments SET valid_from = 'x'",
-            lambda store: store.replay(),
-        ),
+        ("UPDATE tombstones SET created_at = {no_time}", lambda store: store.tombstones()),
+        ("UPDATE memory_segments SET valid_from = {no_time}", lambda store: store.replay()),
         ("UPDATE outcomes SET codes = 'x'", lambda store: store.outcome("k")),
     ],
     ids=["tombstone", "segment", "outcome"],
 )
 async def test_what_lies_beside_a_memory_raises_a_typed_error_too(
-    tmp_path: Path, change: str, read: Callable[[MemoryStore], Awaitable[object]]
+    place: Place, change: str, read: Callable[[MemoryStore], Awaitable[object]]
 ) -> None:
-    path = tmp_path / "shared.db"
-    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+    async with await MemoryStore.init(place.connect("full")) as store:
         await store.reject((await store.propose("gone", "s", 0.9)).memory_id)
         await store.propose("fine", "s", 0.9, key="k", idempotency_key="k")
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.executescript(change)
+        with place.tampered() as connection:
+            connection.execute(change.format(no_time=NO_TIME[place.name]))
         with pytest.raises(DamagedRecordError):
             await read(store)
 
 
-async def test_a_ledger_row_nobody_can_read_raises_a_typed_error(tmp_path: Path) -> None:
-    path = tmp_path / "shared.db"
-    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+async def test_a_ledger_row_nobody_can_read_raises_a_typed_error(place: Place) -> None:
+    async with await MemoryStore.init(place.connect("full")) as store:
         await store.propose("fine", "s", 0.9)
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("DROP TRIGGER audit_log_keeps_values")
+        with place.tampered() as connection:
             connection.execute("UPDATE audit_log SET time = 'x'")
         with pytest.raises(LedgerError, match="row 1"):
             await store.audit()

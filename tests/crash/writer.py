@@ -1,6 +1,6 @@
 """A process that writes until it is told to stop, or killed; what it prints has happened.
 
-    python writer.py FILE DURABILITY COUNT NAME
+    python writer.py URL DURABILITY COUNT NAME
 
 Each line on standard output is the id of a memory whose proposal and confirmation have returned,
 written with one unbuffered system call. COUNT 0 means for ever.
@@ -10,11 +10,12 @@ import asyncio
 import os
 import sys
 
-from memsmith import ConfidenceThreshold, MemoryStore, SQLiteBackend
+from memsmith import ConfidenceThreshold, MemoryStore
+from memsmith.connect import backend_for
 
 
-async def main(path: str, durability: str, count: int, name: str) -> None:
-    backend = SQLiteBackend(path, durability="full" if durability == "full" else "normal", busy_seconds=60)
+async def main(url: str, durability: str, count: int, name: str) -> None:
+    backend = backend_for(f"{url}?durability={durability}&busy_seconds=60")
     async with await MemoryStore.init(backend, [ConfidenceThreshold(0.5)]) as store:
         os.write(1, b"ready\n")
         n = 0
