@@ -113,42 +113,6 @@ async def test_a_step_that_fails_leaves_the_schema_as_it_was(tmp_path: Path) -> 
     assert await shape_of(dsn) == before
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE memsmith.audit_log SET actor = 'x'",
-        "DELETE FROM memsmith.audit_log",
-        "TRUNCATE memsmith.audit_log",
-        "UPDATE memsmith.memory_history SET actor = 'x'",
-        "DELETE FROM memsmith.memory_history",
-        "TRUNCATE memsmith.memory_history",
-        "UPDATE memsmith.memory_segments SET lane = memory_id",
-        "DELETE FROM memsmith.memory_segments WHERE system_to IS NOT NULL",
-        "TRUNCATE memsmith.memory_segments",
-        "INSERT INTO memsmith.audit_log SELECT * FROM memsmith.audit_log",
-    ],
-)
-async def test_raw_sql_changes_nothing_of_what_was(tmp_path: Path, statement: str) -> None:
-    async with await MemoryStore.init(PostgresBackend(databases.at(tmp_path))) as store:
-        await store.propose("Rome", "s", 0.9, key="city")
-        await store.propose("Oslo", "s", 0.9, key="city")
-        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
-            databases.execute(tmp_path, statement)
-        assert (await store.verify()).ok
-
-
-async def test_the_database_refuses_two_values_of_one_key_at_one_time(tmp_path: Path) -> None:
-    async with await MemoryStore.init(PostgresBackend(databases.at(tmp_path))) as store:
-        await store.propose("Rome", "s", 0.9, key="city")
-        with pytest.raises(asyncpg.ExclusionViolationError):
-            databases.execute(
-                tmp_path,
-                "INSERT INTO memsmith.memory_segments SELECT tenant, 'other', kind, scope, key, lane,"
-                " valid_from + interval '1 day', valid_to, asserted_from, asserted_order, system_from,"
-                " system_to, created_at, class FROM memsmith.memory_segments",
-            )
-
-
 async def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
     with pytest.raises(StorageError, match=r"127\.0\.0\.1/nothing"):
         await PostgresBackend("postgresql://nobody@127.0.0.1:1/nothing").initialize()

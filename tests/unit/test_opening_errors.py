@@ -71,7 +71,7 @@ def test_a_path_that_is_none_is_refused(path: Any) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        5, None, "", "store.db", "postgres://x", "sqlite:store.db", "sqlite:/store.db", "sqlite://host/store.db",
+        5, None, "", "store.db", "mysql://x", "sqlite:store.db", "sqlite:/store.db", "sqlite://host/store.db",
         "sqlite:///", "sqlite:///?durability=full", "sqlite:///a#b.db", "memory://a", "memory:///a", "memory://#a",
         "sqlite:///a.db?durability=full&durability=normal", "sqlite:///a.db?mode=ro", "memory://?durability=full",
     ],

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from weakref import WeakValueDictionary
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
+from memsmith._clock import require_seconds
 from memsmith.backends.postgres.connecting import open_pool, require_driver
 from memsmith.backends.postgres.failing import driver_errors, is_passing, is_refusal, translated
 from memsmith.backends.postgres.opening import open_schema
@@ -60,13 +61,13 @@ class PostgresBackend(PostgresReads):
         require_driver("PostgresBackend")
         if durability not in ("full", "normal"):
             raise ArgumentError("durability", "'full' or 'normal'", durability)
-        if pool_size <= _FOR_READERS:
-            raise ArgumentError("pool_size", f"more than {_FOR_READERS} connections", pool_size)
+        _require_count("pool_size", pool_size, _FOR_READERS + 1)
+        _require_count("statement_cache_size", statement_cache_size, 0)
+        parts = _parts(dsn)
         self._dsn = dsn
-        parts = urlsplit(dsn)
         self._where = f"{parts.hostname or 'localhost'}{parts.path}"
         self.waits_for_disk = durability == "full"
-        self._busy_seconds = busy_seconds
+        self._busy_seconds = require_seconds("busy_seconds", busy_seconds)
         self._pool_size = pool_size
         self._statement_cache_size = statement_cache_size
         self._pool: Pool | None = None
@@ -277,6 +278,26 @@ class PostgresBackend(PostgresReads):
             return None, True
 
         await self._transacted(tenant, fill)
+
+
+def _require_count(argument: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(argument, f"a whole number of {least} or more", value)
+
+
+def _parts(dsn: object) -> SplitResult:
+    """Return the parts of a URL, which is not repeated where it is wrong: it may hold a password."""
+    expected = "a URL such as postgresql://user@host/database"
+    if not isinstance(dsn, str):
+        raise ArgumentError("dsn", expected, type(dsn).__name__)
+    try:
+        parts = urlsplit(dsn)
+        _ = parts.port
+    except ValueError:
+        raise ArgumentError("dsn", expected, "another text") from None
+    if parts.scheme not in {"postgresql", "postgres"} or "\x00" in dsn:
+        raise ArgumentError("dsn", expected, "another text")
+    return parts
 
 
 async def _give_up(opening: asyncio.Task[PostgresTransaction]) -> None:

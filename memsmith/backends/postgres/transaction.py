@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memsmith._clock import MICROSECOND
+from memsmith._clock import next_time
 from memsmith.backends._asking import head
 from memsmith.backends.postgres.failing import driver_errors, is_gone, translated
 from memsmith.backends.postgres.reading import PostgresReads
@@ -58,12 +58,11 @@ class PostgresTransaction(PostgresReads):
     def __init__(
         self, backend: PostgresBackend, connection: Connection, tenant: str, entered: Entered, now: datetime
     ) -> None:
-        last = None if entered.head is None else entered.head.time
         self._backend = backend
         self._connection = connection
         self._tenant = tenant
         self._entered = entered
-        self._at = now if last is None else max(now, last + MICROSECOND)
+        self._at = next_time(now, None if entered.head is None else entered.head.time)
         self._depth = 0
         self._wrote = False
         self._kept: AsyncExitStack | None = None

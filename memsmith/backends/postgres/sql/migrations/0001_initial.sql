@@ -26,7 +26,7 @@ $$;
 
 CREATE FUNCTION memsmith.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE restrict_violation USING MESSAGE = TG_TABLE_NAME || ' is append-only', TABLE = TG_TABLE_NAME;
+    RAISE restrict_violation USING MESSAGE = coalesce(TG_ARGV[0], TG_TABLE_NAME || ' is append-only'), TABLE = TG_TABLE_NAME;
 END
 $$;
 
@@ -42,6 +42,21 @@ CREATE TABLE memsmith.heads (
     hash text NOT NULL,
     time timestamptz NOT NULL
 );
+
+CREATE FUNCTION memsmith.heads_move_on() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.tenant <> OLD.tenant OR NEW.count < OLD.count OR NEW.time < OLD.time THEN
+        RAISE restrict_violation USING MESSAGE = 'heads only move on';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER heads_move_on BEFORE UPDATE ON memsmith.heads
+FOR EACH ROW EXECUTE FUNCTION memsmith.heads_move_on();
+
+CREATE TRIGGER heads_stay BEFORE DELETE OR TRUNCATE ON memsmith.heads
+EXECUTE FUNCTION memsmith.refuse('heads only move on');
 
 CREATE TABLE memsmith.memories (
     tenant text COLLATE "C" NOT NULL,
@@ -80,7 +95,7 @@ CREATE TABLE memsmith.memories (
     seq bigint NOT NULL,
     retracted_during text COLLATE "C" NOT NULL, -- JSON list of [start, end or null]
     asserted_order bigint NOT NULL, -- the ledger row that asserted it last; 0 while none did
-    displaces text COLLATE "C" NOT NULL, -- JSON list of ids
+    displaces text COLLATE "C" NOT NULL, -- JSON list of [id or null, start, end or null]
     many integer NOT NULL,
     system_from timestamptz NOT NULL,
     was_unkeyed boolean NOT NULL DEFAULT false, -- whether a version that was replaced had no key
@@ -108,6 +123,16 @@ CREATE INDEX memories_active ON memsmith.memories (tenant, created_at, id)
     WHERE status = 'active';
 CREATE INDEX memories_pending ON memsmith.memories (tenant, created_at, id)
     WHERE status = 'pending_confirmation';
+
+CREATE FUNCTION memsmith.memories_keep_their_lane() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE restrict_violation USING MESSAGE = 'memories keep the cardinality they were told under';
+END
+$$;
+
+CREATE TRIGGER memories_keep_their_lane BEFORE UPDATE OF many ON memsmith.memories
+FOR EACH ROW WHEN (NEW.many <> OLD.many AND NEW.key = OLD.key)
+EXECUTE FUNCTION memsmith.memories_keep_their_lane();
 
 -- What a version was replaced by is later than it: one row for each unit that changed a memory.
 CREATE TABLE memsmith.memory_history (
@@ -147,7 +172,7 @@ CREATE TABLE memsmith.memory_history (
     seq bigint NOT NULL,
     retracted_during text COLLATE "C" NOT NULL, -- JSON list of [start, end or null]
     asserted_order bigint NOT NULL, -- the ledger row that asserted it last; 0 while none did
-    displaces text COLLATE "C" NOT NULL, -- JSON list of ids
+    displaces text COLLATE "C" NOT NULL, -- JSON list of [id or null, start, end or null]
     many integer NOT NULL,
     system_from timestamptz NOT NULL,
     system_to timestamptz NOT NULL CHECK (system_to > system_from),
@@ -156,6 +181,18 @@ CREATE TABLE memsmith.memory_history (
 
 CREATE TRIGGER memory_history_is_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON memsmith.memory_history
 EXECUTE FUNCTION memsmith.refuse();
+
+CREATE FUNCTION memsmith.memory_history_goes_on() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM added JOIN memsmith.heads AS h USING (tenant) WHERE added.system_to < h.time) THEN
+        RAISE restrict_violation USING MESSAGE = 'memory_history is append-only';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER memory_history_goes_on AFTER INSERT ON memsmith.memory_history
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION memsmith.memory_history_goes_on();
 
 -- What is effective of each keyed memory, as believed when: rectangles on the two axes of time.
 CREATE TABLE memsmith.memory_segments (
@@ -203,6 +240,9 @@ BEGIN
     THEN
         RAISE restrict_violation USING MESSAGE = 'memory_segments are closed, never changed';
     END IF;
+    IF NEW.system_to < (SELECT h.time FROM memsmith.heads AS h WHERE h.tenant = NEW.tenant) THEN
+        RAISE restrict_violation USING MESSAGE = 'memory_segments are closed now, not in the past';
+    END IF;
     RETURN NEW;
 END
 $$;
@@ -227,6 +267,29 @@ FOR EACH ROW EXECUTE FUNCTION memsmith.keep_what_was_believed();
 
 CREATE TRIGGER memory_segments_are_not_truncated BEFORE TRUNCATE ON memsmith.memory_segments
 EXECUTE FUNCTION memsmith.refuse();
+
+-- A lane of its own is for a memory that was told under a key of many values.
+CREATE FUNCTION memsmith.memory_segments_go_on() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM added JOIN memsmith.heads AS h USING (tenant) WHERE added.system_from < h.time) THEN
+        RAISE restrict_violation USING MESSAGE = 'memory_segments are append-only';
+    END IF;
+    IF EXISTS (
+        SELECT 1 FROM added
+        WHERE added.lane <> '' AND NOT EXISTS (
+            SELECT 1 FROM memsmith.memories AS m
+            WHERE m.tenant = added.tenant AND m.id = added.memory_id AND m.many <> 0
+                AND m.key = added.key AND m.scope = added.scope AND m.kind = added.kind
+        )
+    ) THEN
+        RAISE restrict_violation USING MESSAGE = 'memory_segments of one key do not overlap';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER memory_segments_go_on AFTER INSERT ON memsmith.memory_segments
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION memsmith.memory_segments_go_on();
 
 CREATE TABLE memsmith.dependencies (
     tenant text COLLATE "C" NOT NULL,
@@ -290,6 +353,18 @@ CREATE INDEX audit_memory ON memsmith.audit_log (tenant, memory_id, seq);
 
 CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON memsmith.audit_log
 EXECUTE FUNCTION memsmith.refuse();
+
+CREATE FUNCTION memsmith.audit_log_goes_on() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM added JOIN memsmith.heads AS h USING (tenant) WHERE added.seq <= h.count) THEN
+        RAISE restrict_violation USING MESSAGE = 'audit_log is append-only';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER audit_log_goes_on AFTER INSERT ON memsmith.audit_log
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION memsmith.audit_log_goes_on();
 
 -- The start of every writing transaction. Each statement of a function has a snapshot of its own, so the
 -- head is read as it is once the lock is held. The lock ends with the transaction, and so do the settings.
