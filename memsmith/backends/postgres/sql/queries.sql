@@ -54,8 +54,8 @@ SELECT
     s.asserted_order, s.system_from
 FROM json_array_elements($1::json) AS wanted (value) CROSS JOIN memsmith.memory_segments AS s
 WHERE s.tenant = $2
-    AND s.key = (wanted.value ->> 2)
-    AND s.scope = (wanted.value ->> 1)
+    AND memsmith.digest(s.key) = memsmith.digest(wanted.value ->> 2) AND s.key = (wanted.value ->> 2)
+    AND memsmith.digest(s.scope) = memsmith.digest(wanted.value ->> 1) AND s.scope = (wanted.value ->> 1)
     AND s.kind = (wanted.value ->> 0)
     AND s.lane = (wanted.value ->> 3)
     AND s.system_to IS NULL
@@ -63,7 +63,9 @@ WHERE s.tenant = $2
         (
             SELECT first.valid_from FROM memsmith.memory_segments AS first
             WHERE first.tenant = $3
+                AND memsmith.digest(first.key) = memsmith.digest(wanted.value ->> 2)
                 AND first.key = (wanted.value ->> 2)
+                AND memsmith.digest(first.scope) = memsmith.digest(wanted.value ->> 1)
                 AND first.scope = (wanted.value ->> 1)
                 AND first.kind = (wanted.value ->> 0)
                 AND first.lane = (wanted.value ->> 3)
@@ -86,8 +88,8 @@ WITH tail AS (
     FROM json_array_elements($1::json) WITH ORDINALITY AS wanted (value, chain)
     CROSS JOIN memsmith.memory_segments AS s
     WHERE s.tenant = $2
-        AND s.key = (wanted.value ->> 2)
-        AND s.scope = (wanted.value ->> 1)
+        AND memsmith.digest(s.key) = memsmith.digest(wanted.value ->> 2) AND s.key = (wanted.value ->> 2)
+        AND memsmith.digest(s.scope) = memsmith.digest(wanted.value ->> 1) AND s.scope = (wanted.value ->> 1)
         AND s.kind = (wanted.value ->> 0)
         AND s.lane = (wanted.value ->> 3)
         AND s.system_to IS NULL
@@ -95,7 +97,9 @@ WITH tail AS (
             (
                 SELECT first.valid_from FROM memsmith.memory_segments AS first
                 WHERE first.tenant = $3
+                    AND memsmith.digest(first.key) = memsmith.digest(wanted.value ->> 2)
                     AND first.key = (wanted.value ->> 2)
+                    AND memsmith.digest(first.scope) = memsmith.digest(wanted.value ->> 1)
                     AND first.scope = (wanted.value ->> 1)
                     AND first.kind = (wanted.value ->> 0)
                     AND first.lane = (wanted.value ->> 3)
@@ -134,8 +138,8 @@ SELECT
     m.asserted_order, m.displaces, m.many, m.system_from
 FROM json_array_elements($1::json) AS wanted (value) CROSS JOIN memsmith.memories AS m
 WHERE m.tenant = $2
-    AND m.key = (wanted.value ->> 2)
-    AND m.scope = (wanted.value ->> 1)
+    AND memsmith.digest(m.key) = memsmith.digest(wanted.value ->> 2) AND m.key = (wanted.value ->> 2)
+    AND memsmith.digest(m.scope) = memsmith.digest(wanted.value ->> 1) AND m.scope = (wanted.value ->> 1)
     AND m.kind = (wanted.value ->> 0)
     AND m.status = 'pending_confirmation'
 
@@ -151,8 +155,8 @@ SELECT
     m.asserted_order, m.displaces, m.many, m.system_from
 FROM json_array_elements($1::json) AS wanted (value) CROSS JOIN memsmith.memories AS m
 WHERE m.tenant = $2
-    AND m.key = (wanted.value ->> 2)
-    AND m.scope = (wanted.value ->> 1)
+    AND memsmith.digest(m.key) = memsmith.digest(wanted.value ->> 2) AND m.key = (wanted.value ->> 2)
+    AND memsmith.digest(m.scope) = memsmith.digest(wanted.value ->> 1) AND m.scope = (wanted.value ->> 1)
     AND m.kind = (wanted.value ->> 0)
     AND m.status IN ('active', 'superseded', 'expired', 'erased')
     AND m.asserted_order > 0
@@ -165,7 +169,9 @@ WHERE m.tenant = $2
             (
                 SELECT max(base.valid_from) FROM memsmith.memories AS base
                 WHERE base.tenant = $3
+                    AND memsmith.digest(base.key) = memsmith.digest(wanted.value ->> 2)
                     AND base.key = (wanted.value ->> 2)
+                    AND memsmith.digest(base.scope) = memsmith.digest(wanted.value ->> 1)
                     AND base.scope = (wanted.value ->> 1)
                     AND base.kind = (wanted.value ->> 0)
                     AND base.status IN ('active', 'superseded', 'expired', 'erased')
@@ -211,7 +217,8 @@ ORDER BY expires_at, id LIMIT $3
 -- Which memories name these (a JSON list of ids) in depends_on.
 SELECT d.parent, d.child
 FROM json_array_elements_text($1::json) AS wanted (value) CROSS JOIN memsmith.dependencies AS d
-WHERE d.tenant = $2 AND d.parent = wanted.value
+WHERE d.tenant = $2 AND memsmith.digest(d.parent) = memsmith.digest(wanted.value)
+    AND d.parent = wanted.value
 ORDER BY d.child
 
 -- name: insert_memory
@@ -304,7 +311,8 @@ INSERT INTO memsmith.memory_segments (
 )
 SELECT
     given.*,
-    (SELECT m.created_at FROM memsmith.memories AS m WHERE m.tenant = given.tenant AND m.id = given.memory_id),
+    (SELECT m.created_at FROM memsmith.memories AS m WHERE m.tenant = given.tenant
+        AND m.id = given.memory_id),
     CASE WHEN system_to IS NULL THEN memsmith.seconds_digits(valid_from, valid_to)
         ELSE memsmith.seconds_digits(system_from, system_to) END
 FROM unnest(
@@ -375,8 +383,9 @@ SELECT
     o.actor, o.verb, o.idempotency_key, o.codes, o.memory_ids, o.digest, o.at
 FROM json_array_elements($1::json) AS wanted (value) CROSS JOIN memsmith.outcomes AS o
 WHERE o.tenant = $2
-    AND o.actor = (wanted.value ->> 0)
+    AND memsmith.digest(o.actor) = memsmith.digest(wanted.value ->> 0) AND o.actor = (wanted.value ->> 0)
     AND o.verb = (wanted.value ->> 1)
+    AND memsmith.digest(o.idempotency_key) = memsmith.digest(wanted.value ->> 2)
     AND o.idempotency_key = (wanted.value ->> 2)
 
 -- name: insert_outcome
@@ -468,6 +477,7 @@ ELSE
         WHERE s.tenant = memories.tenant AND s.memory_id = memories.id
             AND s.valid_from <= $6 AND (s.valid_to IS NULL OR s.valid_to > $7)
             AND s.system_from <= $8 AND (s.system_to IS NULL OR s.system_to > $9)
+        OFFSET 0 -- asked for each memory of a page, never for all at once
     )
 END
 
@@ -492,6 +502,7 @@ ELSE
         WHERE s.tenant = memories.tenant AND s.memory_id = memories.id
             AND s.valid_from <= $6 AND (s.valid_to IS NULL OR s.valid_to > $7)
             AND s.system_to IS NULL
+        OFFSET 0 -- asked for each memory of a page, never for all at once
     )
 END
 
@@ -545,8 +556,10 @@ WHERE true
 SELECT its_creation, its_id FROM (
     SELECT s.created_at AS its_creation, s.memory_id AS its_id
     FROM json_array_elements($1::json) AS wanted (value) CROSS JOIN memsmith.memory_segments AS s
-    WHERE s.tenant = $2 AND s.key = $3 AND s.system_to IS NULL
-        AND s.scope = (wanted.value ->> 2) AND s.kind = (wanted.value ->> 3)
+    WHERE s.tenant = $2 AND memsmith.digest(s.key) = memsmith.digest($3) AND s.key = $3
+        AND s.system_to IS NULL
+        AND memsmith.digest(s.scope) = memsmith.digest(wanted.value ->> 2) AND s.scope = (wanted.value ->> 2)
+        AND s.kind = (wanted.value ->> 3)
         AND s.class = coalesce((wanted.value ->> 0)::int, 0)
         AND s.valid_from >= (wanted.value ->> 1)::timestamptz AND s.valid_from <= $4
         AND (s.valid_to IS NULL OR s.valid_to > $5) AND s.system_from <= $6
@@ -558,8 +571,10 @@ WHERE true
 SELECT its_creation, its_id FROM (
     SELECT s.created_at AS its_creation, s.memory_id AS its_id
     FROM json_array_elements($1::json) AS wanted (value) CROSS JOIN memsmith.memory_segments AS s
-    WHERE s.tenant = $2 AND s.key = $3 AND s.system_to IS NOT NULL
-        AND s.scope = (wanted.value ->> 2) AND s.kind = (wanted.value ->> 3)
+    WHERE s.tenant = $2 AND memsmith.digest(s.key) = memsmith.digest($3) AND s.key = $3
+        AND s.system_to IS NOT NULL
+        AND memsmith.digest(s.scope) = memsmith.digest(wanted.value ->> 2) AND s.scope = (wanted.value ->> 2)
+        AND s.kind = (wanted.value ->> 3)
         AND s.class = coalesce((wanted.value ->> 0)::int, 0)
         AND s.system_from >= (wanted.value ->> 1)::timestamptz AND s.system_from <= $4 AND s.system_to > $5
         AND s.valid_from <= $6 AND (s.valid_to IS NULL OR s.valid_to > $7)
@@ -567,28 +582,30 @@ SELECT its_creation, its_id FROM (
 WHERE true
 
 -- name: slots_on_key
--- The first scopes and kinds in which a key is or was, a few steps into an index for each.
-WITH RECURSIVE slots (scope, kind) AS (
-    SELECT ''::text COLLATE "C", ''::text COLLATE "C"
+-- Scopes and kinds in which a key is or was, as many as asked for, a few steps into an index for each.
+WITH RECURSIVE slots (place, scope, kind) AS (
+    SELECT ''::bytea, ''::text COLLATE "C", ''::text COLLATE "C"
     UNION ALL
-    SELECT next.scope, next.kind
+    SELECT next.place, next.scope, next.kind
     FROM slots CROSS JOIN LATERAL (
-        SELECT either.scope, either.kind FROM (
+        SELECT either.place, either.scope, either.kind FROM (
             (
-                SELECT s.scope, s.kind FROM memsmith.memory_segments AS s
-                WHERE s.tenant = $1 AND s.key = $2 AND s.system_to IS NULL
-                    AND (s.scope, s.kind) > (slots.scope, slots.kind)
-                ORDER BY s.scope, s.kind LIMIT 1
+                SELECT memsmith.digest(s.scope) AS place, s.scope, s.kind FROM memsmith.memory_segments AS s
+                WHERE s.tenant = $1 AND memsmith.digest(s.key) = memsmith.digest($2) AND s.key = $2
+                    AND s.system_to IS NULL
+                    AND (memsmith.digest(s.scope), s.kind) > (slots.place, slots.kind)
+                ORDER BY memsmith.digest(s.scope), s.kind LIMIT 1
             )
             UNION ALL
             (
-                SELECT s.scope, s.kind FROM memsmith.memory_segments AS s
-                WHERE s.tenant = $3 AND s.key = $4 AND s.system_to IS NOT NULL
-                    AND (s.scope, s.kind) > (slots.scope, slots.kind)
-                ORDER BY s.scope, s.kind LIMIT 1
+                SELECT memsmith.digest(s.scope) AS place, s.scope, s.kind FROM memsmith.memory_segments AS s
+                WHERE s.tenant = $3 AND memsmith.digest(s.key) = memsmith.digest($4) AND s.key = $4
+                    AND s.system_to IS NOT NULL
+                    AND (memsmith.digest(s.scope), s.kind) > (slots.place, slots.kind)
+                ORDER BY memsmith.digest(s.scope), s.kind LIMIT 1
             )
         ) AS either
-        ORDER BY either.scope, either.kind LIMIT 1
+        ORDER BY either.place, either.kind LIMIT 1
     ) AS next
 )
 SELECT scope, kind FROM slots WHERE kind <> '' LIMIT $5
@@ -696,18 +713,22 @@ ORDER BY its_creation DESC, its_id DESC LIMIT $1 OFFSET $2
 
 -- name: members
 -- The ids of the memories that have a key, or had it once.
-SELECT id FROM memsmith.memories WHERE tenant = $1 AND key = $2 AND scope = $3 AND kind = $4
+SELECT id FROM memsmith.memories WHERE tenant = $1 AND memsmith.digest(key) = memsmith.digest($2) AND key = $2
+    AND memsmith.digest(scope) = memsmith.digest($3) AND scope = $3 AND kind = $4
 UNION
 SELECT memory_id FROM memsmith.memory_segments
-WHERE tenant = $5 AND key = $6 AND scope = $7 AND kind = $8 AND system_to IS NULL
+WHERE tenant = $5 AND memsmith.digest(key) = memsmith.digest($6) AND key = $6
+    AND memsmith.digest(scope) = memsmith.digest($7) AND scope = $7 AND kind = $8 AND system_to IS NULL
 UNION
 SELECT memory_id FROM memsmith.memory_segments
-WHERE tenant = $9 AND key = $10 AND scope = $11 AND kind = $12 AND system_to IS NOT NULL
+WHERE tenant = $9 AND memsmith.digest(key) = memsmith.digest($10) AND key = $10
+    AND memsmith.digest(scope) = memsmith.digest($11) AND scope = $11 AND kind = $12 AND system_to IS NOT NULL
 
 -- name: strays
 -- Ids that history or segments name and no memory has.
 SELECT h.id FROM memsmith.memory_history AS h
-WHERE h.tenant = $1 AND NOT EXISTS (SELECT 1 FROM memsmith.memories AS m WHERE m.tenant = h.tenant AND m.id = h.id)
+WHERE h.tenant = $1 AND NOT EXISTS (SELECT 1 FROM memsmith.memories AS m WHERE m.tenant = h.tenant
+    AND m.id = h.id)
 UNION
 SELECT s.memory_id FROM memsmith.memory_segments AS s
 WHERE s.tenant = $2
@@ -784,7 +805,10 @@ AND (id = $1::text OR ($1::text IS NULL AND id IS NULL))
 
 -- name: list_where_key
 -- Exactly this key; NULL matches NULL.
-AND (key = $1::text OR ($1::text IS NULL AND key IS NULL))
+AND (
+    (memsmith.digest(key) = memsmith.digest($1::text) AND key = $1::text)
+    OR ($1::text IS NULL AND key IS NULL)
+)
 
 -- name: list_where_kind
 -- Exactly this kind; NULL matches NULL.
@@ -811,8 +835,8 @@ AND (scope = $1::text OR ($1::text IS NULL AND scope IS NULL))
 AND (sensitivity = $1::text OR ($1::text IS NULL AND sensitivity IS NULL))
 
 -- name: list_where_session_id
--- Exactly this session_id; NULL matches NULL.
-AND (session_id = $1::text OR ($1::text IS NULL AND session_id IS NULL))
+-- Exactly this session_id.
+AND memsmith.digest(session_id) = memsmith.digest($1::text) AND session_id = $1::text
 
 -- name: list_where_source
 -- Exactly this source; NULL matches NULL.

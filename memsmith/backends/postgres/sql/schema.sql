@@ -5,6 +5,19 @@
 CREATE SCHEMA IF NOT EXISTS memsmith;
 CREATE EXTENSION IF NOT EXISTS btree_gist WITH SCHEMA memsmith;
 
+-- What stands for a name in an index, which holds no more than 2,704 bytes of an entry; names may be
+-- longer. The cast reads a backslash as an escape, unless there are two. Unlike convert_to() it is
+-- immutable, so that this can be written out where it is called.
+CREATE FUNCTION memsmith.digest(name text) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN substring(sha256(replace(name, '\', '\\')::bytea) FOR 16);
+
+CREATE FUNCTION memsmith.chain(tenant text, key text, scope text, kind text, lane text) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN sha256(
+    memsmith.digest(tenant) || memsmith.digest(key) || memsmith.digest(scope)
+    || memsmith.digest(kind) || memsmith.digest(lane)
+);
+
 -- How many digits the seconds between two moments have; 0 where there is no end.
 CREATE FUNCTION memsmith.seconds_digits(since timestamptz, until timestamptz) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -27,7 +40,7 @@ $$;
 
 CREATE FUNCTION memsmith.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE restrict_violation USING MESSAGE = coalesce(TG_ARGV[0], TG_TABLE_NAME || ' is append-only'), TABLE = TG_TABLE_NAME;
+    RAISE restrict_violation USING MESSAGE = coalesce(TG_ARGV[0], TG_TABLE_NAME || ' is append-only');
 END
 $$;
 
@@ -112,10 +125,12 @@ CREATE INDEX memories_changed ON memsmith.memories (tenant, changed_class, creat
     WHERE system_from > created_at;
 CREATE INDEX memories_changed_unkeyed ON memsmith.memories (tenant, changed_class, created_at, system_from, id)
     WHERE system_from > created_at AND (key IS NULL OR was_unkeyed);
-CREATE INDEX memories_session ON memsmith.memories (tenant, session_id, created_at, id);
+CREATE INDEX memories_session ON memsmith.memories (tenant, memsmith.digest(session_id), created_at, id);
 CREATE INDEX memories_value ON memsmith.memories (tenant, value_digest)
     WHERE status IN ('active', 'pending_confirmation');
-CREATE INDEX memories_slot ON memsmith.memories (tenant, key, scope, kind, status, valid_from) WHERE key IS NOT NULL;
+CREATE INDEX memories_slot ON memsmith.memories (
+    tenant, memsmith.digest(key), memsmith.digest(scope), kind, status, valid_from
+) WHERE key IS NOT NULL;
 CREATE INDEX memories_holding ON memsmith.memories (tenant, id)
     WHERE key IS NOT NULL AND status = 'active';
 CREATE INDEX memories_due ON memsmith.memories (tenant, expires_at, id)
@@ -185,7 +200,9 @@ EXECUTE FUNCTION memsmith.refuse();
 
 CREATE FUNCTION memsmith.memory_history_goes_on() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT 1 FROM added JOIN memsmith.heads AS h USING (tenant) WHERE added.system_to < h.time) THEN
+    IF EXISTS (
+        SELECT 1 FROM added JOIN memsmith.heads AS h USING (tenant) WHERE added.system_to < h.time
+    ) THEN
         RAISE restrict_violation USING MESSAGE = 'memory_history is append-only';
     END IF;
     RETURN NULL;
@@ -214,17 +231,21 @@ CREATE TABLE memsmith.memory_segments (
     -- time; 0 where it is endless. What holds at a moment began no longer ago than its class lasts.
     class integer NOT NULL,
     PRIMARY KEY (tenant, memory_id, valid_from, system_from),
-    -- Of the chain a digest, for names may be longer than what such an index holds.
     CONSTRAINT memory_segments_do_not_overlap EXCLUDE USING gist (
-        (md5(md5(tenant) || md5(key) || md5(scope) || md5(kind) || md5(lane))::uuid) WITH =,
+        memsmith.chain(tenant, key, scope, kind, lane) WITH =,
         tstzrange(valid_from, valid_to) WITH &&
     ) WHERE (system_to IS NULL)
 );
 
-CREATE INDEX segments_current ON memsmith.memory_segments (tenant, key, scope, kind, lane, valid_from)
-    WHERE system_to IS NULL;
-CREATE INDEX segments_key_believed ON memsmith.memory_segments (tenant, key, scope, kind, class, system_from)
-    WHERE system_to IS NOT NULL;
+CREATE INDEX segments_current ON memsmith.memory_segments (
+    tenant, memsmith.digest(key), memsmith.digest(scope), kind, lane, valid_from
+) WHERE system_to IS NULL;
+CREATE INDEX segments_key_valid ON memsmith.memory_segments (
+    tenant, memsmith.digest(key), memsmith.digest(scope), kind, class, valid_from
+) WHERE system_to IS NULL;
+CREATE INDEX segments_key_believed ON memsmith.memory_segments (
+    tenant, memsmith.digest(key), memsmith.digest(scope), kind, class, system_from
+) WHERE system_to IS NOT NULL;
 CREATE INDEX segments_valid ON memsmith.memory_segments (tenant, class, valid_from)
     WHERE system_to IS NULL;
 CREATE INDEX segments_believed ON memsmith.memory_segments (tenant, class, system_from)
@@ -272,7 +293,9 @@ EXECUTE FUNCTION memsmith.refuse();
 -- A lane of its own is for a memory that was told under a key of many values.
 CREATE FUNCTION memsmith.memory_segments_go_on() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT 1 FROM added JOIN memsmith.heads AS h USING (tenant) WHERE added.system_from < h.time) THEN
+    IF EXISTS (
+        SELECT 1 FROM added JOIN memsmith.heads AS h USING (tenant) WHERE added.system_from < h.time
+    ) THEN
         RAISE restrict_violation USING MESSAGE = 'memory_segments are append-only';
     END IF;
     IF EXISTS (
@@ -295,8 +318,11 @@ REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION memsmith.memo
 CREATE TABLE memsmith.dependencies (
     tenant text COLLATE "C" NOT NULL,
     parent text COLLATE "C" NOT NULL,
-    child text COLLATE "C" NOT NULL,
-    PRIMARY KEY (tenant, parent, child)
+    child text COLLATE "C" NOT NULL
+);
+
+CREATE UNIQUE INDEX dependencies_parent ON memsmith.dependencies (
+    tenant, memsmith.digest(parent), memsmith.digest(child)
 );
 
 CREATE TABLE memsmith.tombstones (
@@ -327,8 +353,11 @@ CREATE TABLE memsmith.outcomes (
     codes text NOT NULL, -- JSON list
     memory_ids text NOT NULL, -- JSON list
     digest text NOT NULL, -- keyed, over the arguments
-    at timestamptz NOT NULL,
-    PRIMARY KEY (tenant, actor, verb, idempotency_key)
+    at timestamptz NOT NULL
+);
+
+CREATE UNIQUE INDEX outcomes_call ON memsmith.outcomes (
+    tenant, memsmith.digest(actor), verb, memsmith.digest(idempotency_key)
 );
 
 -- Two rows of one number are impossible, so a chain has no forks.
