@@ -1,6 +1,6 @@
 """Several processes supersede one key at once, and it stays one line of facts.
 
-    python test_supersede_processes.py FILE COUNT NAME
+    python test_supersede_processes.py URL COUNT NAME
 
 is one of them: it supersedes the key COUNT times, and prints the id of each fact once it is accepted.
 """
@@ -13,18 +13,25 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from memsmith import Accepted, MemoryStatus, MemoryStore, SQLiteBackend
+import pytest
+from backends import ON_DISK, Place
+
+from memsmith import Accepted, MemoryStatus, MemoryStore
+from memsmith.connect import backend_for
 
 KEY = "user:ann/lives_in"
 PROCESSES = 4
-TIMES = 2000
+TIMES = {"sqlite": 2000, "postgres": 500}
 SECONDS = 300
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+"""In which a process finds what this one does."""
+
 AT_ONCE = 3
 """How many facts one process proposes at the same time, so that commits are shared too."""
 
 
-async def supersede(path: str, count: int, name: str) -> None:
-    backend = SQLiteBackend(path, durability="normal", busy_seconds=60)
+async def supersede(url: str, count: int, name: str) -> None:
+    backend = backend_for(f"{url}?durability=normal&busy_seconds=60")
     async with await MemoryStore.init(backend) as store:
         for start in range(0, count, AT_ONCE):
             numbers = range(start, min(start + AT_ONCE, count))
@@ -35,13 +42,16 @@ async def supersede(path: str, count: int, name: str) -> None:
             os.write(1, "".join(f"{result.memory_id}\n" for result in results).encode())
 
 
-async def test_four_processes_that_supersede_one_key_leave_one_line_of_facts(tmp_path: Path) -> None:
-    path = tmp_path / "shared.db"
-    async with await MemoryStore.init(SQLiteBackend(path)) as store:
+@pytest.mark.parametrize("kind", ON_DISK)
+async def test_four_processes_that_supersede_one_key_leave_one_line_of_facts(
+    kind: str, tmp_path: Path
+) -> None:
+    place, times = Place(kind, tmp_path), TIMES[kind]
+    async with await MemoryStore.init(place.connect("full")) as store:
         workers = [
             await asyncio.create_subprocess_exec(
-                sys.executable, __file__, str(path), str(TIMES), f"w{number}",
-                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                sys.executable, __file__, place.url, str(times), f"w{number}",
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=ENVIRONMENT,
             )
             for number in range(PROCESSES)
         ]  # fmt: skip
@@ -50,7 +60,7 @@ async def test_four_processes_that_supersede_one_key_leave_one_line_of_facts(tmp
         assert [error.decode() for _, error in outputs] == [""] * PROCESSES
         assert [worker.returncode for worker in workers] == [0] * PROCESSES
         printed = [ident for output, _ in outputs for ident in output.decode().split()]
-        assert len(set(printed)) == PROCESSES * TIMES
+        assert len(set(printed)) == PROCESSES * times
 
         line = await store.timeline(KEY)
         assert sorted(span.memory.id for span in line) == sorted(printed)

@@ -9,28 +9,35 @@ import importlib
 import os
 import re
 import secrets
-from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from backends import fresh
 from hypothesis import settings
 
-from memsmith import MemoryBackend, SQLiteBackend, StorageBackend
+from memsmith import StorageBackend
 from memsmith.testing.oracle import Oracle
 from memsmith.testing.two_axes import HISTORIES_A_SEED, TwoAxesMachine, run_histories
 
 HISTORIES = 200
-BACKENDS: dict[str, Callable[[], StorageBackend]] = {
-    "memory": MemoryBackend,
-    "sqlite": lambda: SQLiteBackend(":memory:"),
-}
+BACKENDS = {"memory": HISTORIES, "sqlite": HISTORIES, "postgres": HISTORIES // 8}
+"""How many histories each is run through."""
+
 SEED, SHRINK = "MEMSMITH_SEED", "MEMSMITH_SHRINK"
 
 
 def _machine(backend: str, base: type[TwoAxesMachine] = TwoAxesMachine) -> type[TwoAxesMachine]:
     class Machine(base):  # type: ignore[misc, valid-type]  # mypy takes no variable as a base
         def make_backend(self) -> StorageBackend:
-            return BACKENDS[backend]()
+            self._lent = ExitStack()
+            return self._lent.enter_context(fresh(backend))
+
+        def teardown(self) -> None:
+            try:
+                super().teardown()
+            finally:
+                self._lent.close()
 
     return Machine
 
@@ -41,7 +48,7 @@ def test_no_cell_of_a_history_differs_from_the_oracle(
     backend: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked, given = settings().max_examples, os.environ.get(SEED)
-    histories = HISTORIES_A_SEED if given else asked if asked > 1000 else HISTORIES
+    histories = HISTORIES_A_SEED if given else asked if asked > 1000 else BACKENDS[backend]
     first = int(given) if given else secrets.randbelow(2**32)
     if asked > 1000 or given:
         with capsys.disabled():

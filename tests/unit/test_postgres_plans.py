@@ -37,7 +37,7 @@ HOT: dict[str, tuple[list[Any], str]] = {
     "memories_by_id": (['["m"]', "default"], "memories_pkey"),
     "memories_by_value": (['["v"]', "default"], "memories_value"),
     "chain_segments": ([CHAIN, "default", "default"], "segments_current"),
-    "chain_segments_joined": ([CHAIN, "default", "default"], "segments_current"),
+    "chain_segments_joined": ([CHAIN, "default", "default", "default"], "memories_lasting"),
     "memories_by_slot": ([CHAIN, "default"], "memories_slot"),
     "memories_beneath": ([BENEATH, "default", "default"], "memories_slot"),
     "memories_due": (["default", NOW, 10], "memories_due"),

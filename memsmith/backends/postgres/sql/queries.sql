@@ -80,14 +80,33 @@ WHERE s.tenant = $2
 -- name: chain_segments_joined
 -- The same, by a list of [kind, scope, key, lane, moment, above]: neighbours of members that begin
 -- after the last come as one, under no name, so that what is returned does not grow with the chain.
-WITH tail AS (
+-- From where the first of them begins that never ends all is theirs: what follows is not looked at.
+WITH asked AS MATERIALIZED (
+    SELECT
+        wanted.chain, wanted.value,
+        (
+            SELECT m.valid_from FROM memsmith.memories AS m
+            WHERE m.tenant = $2
+                AND memsmith.digest(m.key) = memsmith.digest(wanted.value ->> 2)
+                AND m.key = (wanted.value ->> 2)
+                AND memsmith.digest(m.scope) = memsmith.digest(wanted.value ->> 1)
+                AND m.scope = (wanted.value ->> 1)
+                AND m.kind = (wanted.value ->> 0)
+                AND m.valid_from > (wanted.value ->> 5)::timestamptz
+                AND m.valid_to IS NULL AND m.retracted_during = '[]' AND m.asserted_order > 0
+                AND m.status IN ('active', 'superseded') AND m.many = 0
+                AND (wanted.value ->> 3) = ''
+            ORDER BY m.valid_from LIMIT 1
+        ) AS lasting
+    FROM json_array_elements($1::json) WITH ORDINALITY AS wanted (value, chain)
+),
+tail AS (
     SELECT
         wanted.chain, s.kind, s.scope, s.key, s.lane, s.memory_id, s.valid_from, s.valid_to,
         s.asserted_from, s.asserted_order, s.system_from,
         s.asserted_from > (wanted.value ->> 5)::timestamptz AS above
-    FROM json_array_elements($1::json) WITH ORDINALITY AS wanted (value, chain)
-    CROSS JOIN memsmith.memory_segments AS s
-    WHERE s.tenant = $2
+    FROM asked AS wanted CROSS JOIN memsmith.memory_segments AS s
+    WHERE s.tenant = $3
         AND memsmith.digest(s.key) = memsmith.digest(wanted.value ->> 2) AND s.key = (wanted.value ->> 2)
         AND memsmith.digest(s.scope) = memsmith.digest(wanted.value ->> 1) AND s.scope = (wanted.value ->> 1)
         AND s.kind = (wanted.value ->> 0)
@@ -96,7 +115,7 @@ WITH tail AS (
         AND s.valid_from >= coalesce(
             (
                 SELECT first.valid_from FROM memsmith.memory_segments AS first
-                WHERE first.tenant = $3
+                WHERE first.tenant = $4
                     AND memsmith.digest(first.key) = memsmith.digest(wanted.value ->> 2)
                     AND first.key = (wanted.value ->> 2)
                     AND memsmith.digest(first.scope) = memsmith.digest(wanted.value ->> 1)
@@ -110,6 +129,7 @@ WITH tail AS (
             '-infinity'
         )
         AND (s.valid_to IS NULL OR s.valid_to >= (wanted.value ->> 4)::timestamptz)
+        AND s.valid_from < coalesce(wanted.lasting, 'infinity')
 ),
 marked AS (
     SELECT
@@ -126,7 +146,9 @@ SELECT
     min(asserted_order), min(system_from)
 FROM numbered
 GROUP BY chain, run
-ORDER BY chain, run
+UNION ALL
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, '', lasting, NULL, lasting, 0, lasting
+FROM asked WHERE lasting IS NOT NULL
 
 -- name: memories_by_slot
 -- The memories that wait for a person on a slot, by a JSON list of [kind, scope, key, ...].

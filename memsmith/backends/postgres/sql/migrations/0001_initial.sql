@@ -130,6 +130,10 @@ CREATE INDEX memories_value ON memsmith.memories (tenant, value_digest)
 CREATE INDEX memories_slot ON memsmith.memories (
     tenant, memsmith.digest(key), memsmith.digest(scope), kind, status, valid_from
 ) WHERE key IS NOT NULL;
+CREATE INDEX memories_lasting ON memsmith.memories (
+    tenant, memsmith.digest(key), memsmith.digest(scope), kind, valid_from
+) WHERE valid_to IS NULL AND retracted_during = '[]' AND asserted_order > 0
+    AND status IN ('active', 'superseded') AND many = 0 AND key IS NOT NULL;
 CREATE INDEX memories_holding ON memsmith.memories (tenant, id)
     WHERE key IS NOT NULL AND status = 'active';
 CREATE INDEX memories_due ON memsmith.memories (tenant, expires_at, id)
