@@ -293,7 +293,8 @@ FOR EACH ROW EXECUTE FUNCTION memsmith.keep_what_was_believed();
 CREATE TRIGGER memory_segments_are_not_truncated BEFORE TRUNCATE ON memsmith.memory_segments
 EXECUTE FUNCTION memsmith.refuse();
 
--- A lane of its own is for a memory that was told under a key of many values.
+-- A lane of its own is for a memory that was told under a key of many values. What comes closed may be of
+-- a key that the memory left in the same group of units.
 CREATE FUNCTION memsmith.memory_segments_go_on() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (
@@ -303,7 +304,7 @@ BEGIN
     END IF;
     IF EXISTS (
         SELECT 1 FROM added
-        WHERE added.lane <> '' AND NOT EXISTS (
+        WHERE added.lane <> '' AND added.system_to IS NULL AND NOT EXISTS (
             SELECT 1 FROM memsmith.memories AS m
             WHERE m.tenant = added.tenant AND m.id = added.memory_id AND m.many <> 0
                 AND m.key = added.key AND m.scope = added.scope AND m.kind = added.kind
