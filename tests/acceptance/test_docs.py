@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 from doc_blocks import LANGUAGES, ROOT, blocks_of, run_document
+from postgres import databases
 
 from memsmith import MemoryStore, PostgresBackend, SQLiteBackend, errors
 from memsmith.metrics import METRICS
@@ -37,6 +38,8 @@ async def test_every_block_of_a_page_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if "DATABASE_URL" in path.read_text(encoding="utf-8"):
+        monkeypatch.setenv("DATABASE_URL", databases.at(tmp_path))
     assert await run_document(path) > 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
@@ -12,7 +13,7 @@ from postgres import databases
 from memsmith import MemoryStore, PostgresBackend
 from memsmith.backends._sql import Migration, load_queries
 from memsmith.backends.postgres.opening import MIGRATIONS, open_schema
-from memsmith.errors import NotAMemsmithDatabaseError, SchemaTooNewError, StorageError
+from memsmith.errors import NotAMemsmithDatabaseError, ReadOnlyDatabaseError, SchemaTooNewError, StorageError
 
 SQL_FOLDER = Path(__file__).resolve().parents[2] / "memsmith" / "backends" / "postgres" / "sql"
 
@@ -116,3 +117,70 @@ async def test_a_step_that_fails_leaves_the_schema_as_it_was(tmp_path: Path) -> 
 async def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
     with pytest.raises(StorageError, match=r"127\.0\.0\.1/nothing"):
         await PostgresBackend("postgresql://nobody@127.0.0.1:1/nothing").initialize()
+
+
+ROLE = """
+DO $$ BEGIN
+    CREATE ROLE memsmith_test_app LOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+END $$;
+GRANT USAGE ON SCHEMA memsmith TO memsmith_test_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memsmith TO memsmith_test_app;
+REVOKE INSERT, UPDATE, DELETE ON memsmith.schema_migrations FROM memsmith_test_app;"""
+
+
+async def test_who_owns_nothing_can_write_and_not_take_the_guards_away(tmp_path: Path) -> None:
+    dsn = databases.at(tmp_path)
+    async with await MemoryStore.init(PostgresBackend(dsn)):
+        pass
+    databases.execute(tmp_path, ROLE)
+    app = urlsplit(dsn)
+    app_dsn = urlunsplit(app._replace(netloc=f"memsmith_test_app@{app.netloc.rpartition('@')[2]}"))
+    async with await MemoryStore.init(PostgresBackend(app_dsn)) as store:
+        first = await store.propose("Rome", "s", 0.9, key="city")
+        await store.propose("Oslo", "s", 0.9, key="city")
+        await store.reject(first.memory_id)
+        assert (await store.verify()).ok
+        assert (await store.replay()).identical
+    connection = await asyncpg.connect(app_dsn)
+    try:
+        for statement in (
+            "ALTER TABLE memsmith.audit_log DISABLE TRIGGER ALL",
+            "DROP TRIGGER audit_log_is_append_only ON memsmith.audit_log",
+            "SET session_replication_role = replica",
+            "TRUNCATE memsmith.audit_log",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def test_who_may_not_make_a_schema_is_told_so(tmp_path: Path) -> None:
+    dsn = databases.at(tmp_path)
+    async with await MemoryStore.init(PostgresBackend(dsn)):
+        pass
+    databases.execute(tmp_path, ROLE)
+    databases.execute(tmp_path, "DROP SCHEMA memsmith CASCADE")
+    app = urlsplit(dsn)
+    app_dsn = urlunsplit(app._replace(netloc=f"memsmith_test_app@{app.netloc.rpartition('@')[2]}"))
+    with pytest.raises(ReadOnlyDatabaseError, match="permission denied"):
+        await PostgresBackend(app_dsn).initialize()
+
+
+async def test_sessions_may_be_shared_between_transactions(tmp_path: Path) -> None:
+    backend = PostgresBackend(databases.at(tmp_path), statement_cache_size=0)
+    async with await MemoryStore.init(backend) as store:
+        async with store.transaction():
+            await store.propose("Rome", "s", 0.9, key="city")
+        await store.propose("Oslo", "s", 0.9, key="city")
+        assert backend._pool is not None
+        async with backend._pool.acquire() as connection:
+            held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+            assert await connection.fetchval(held) == 0
+            assert (
+                await connection.fetchval("SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql")
+                <= 1
+            )
+            assert await connection.fetchval("SHOW synchronous_commit") == "on"
+            assert await connection.fetchval("SHOW lock_timeout") == "0"
