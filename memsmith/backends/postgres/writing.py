@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memsmith._clock import next_time
 from memsmith.backends._asking import fetch
 from memsmith.backends._putting import BATCH, collector_paused, puts
 from memsmith.backends._rows import head_of
@@ -42,12 +43,14 @@ async def settle_and_write(
     at: datetime | None = None,
 ) -> tuple[list[Settled[Any]], bool]:
     """Let units decide on what is stored and write what came of it; tell whether it was anything."""
-    steps = settle(tenant, units, head or empty_head(), now, at=at)
+    newest = head or empty_head()
+    moment = at or next_time(now, newest.time)
+    steps = settle(tenant, units, newest, moment, at=at)
     with collector_paused(sum(unit.size for unit in units) >= BATCH):
         try:
             wants = next(steps)
             while True:
-                wants = steps.send(await answer(connection, fetch(tenant, wants, at or now)))
+                wants = steps.send(await answer(connection, fetch(tenant, wants, moment)))
         except StopIteration as done:
             settlement = done.value
         await write(connection, tenant, settlement.changes)
