@@ -224,7 +224,7 @@ class _Reading(ABC):
     async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
         data = self._data(tenant)
         now = {m.id for m in data.memories.values() if m.slot is not None and m.slot[:3] == slot[:3]}
-        once = {b.segment.memory_id for b in data.segments.values() if b.slot[:3] == slot[:3]}
+        once = {m.id for m, _ in data.history if m.slot is not None and m.slot[:3] == slot[:3]}
         return sorted(now | once)
 
     async def versions(self, tenant: str, memory_ids: Sequence[str]) -> Versions:

@@ -47,7 +47,7 @@ HOT: dict[str, tuple[list[Any], str]] = {
     "ledger": (["default", 5, 10], "audit_log_pkey"),
     "audit": (["default", 5, 10], "audit_log_pkey"),
     "audit_of_memory": (["default", "m", 5, 10], "audit_memory"),
-    "members": (["default", "key 7", "", "fact"] * 3, "memories_slot"),
+    "members": (["default", "key 7", "", "fact"] * 2, "memories_slot"),
     "segments": (['["m"]', "default"], "memory_segments_pkey"),
     "few_valid_on_key": ([COVERING, "default", "key 7", NOW, NOW, NOW], "segments_"),
     "few_valid": ([COVERING, "default", NOW, NOW, NOW], "segments_valid"),

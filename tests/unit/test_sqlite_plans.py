@@ -78,7 +78,7 @@ HOT = {
     "few_unkeyed": f"memories_changed_unkeyed ({CHANGED})",
     "few_changed": f"memories_changed ({CHANGED})",
     "segments": "PRIMARY KEY (tenant=? AND memory_id=?)",
-    "members": f"segments_key_valid ({CHAIN})",
+    "members": f"history_key ({CHAIN})",
     "versions": "sqlite_autoindex_memory_history_1 (tenant=? AND id=?)",
     "row_time": "sqlite_autoindex_audit_log_1 (tenant=? AND seq=?)",
     "memories_due": "memories_due (tenant=? AND expires_at>? AND expires_at<?)",

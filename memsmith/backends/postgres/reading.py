@@ -59,7 +59,7 @@ class PostgresReads(ABC):
         return await self._answer(lambda: counted(compose_count, tenant, query), at_one_state=past)
 
     async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
-        rows = await self._rows("members", *(tenant, slot.key, slot.scope, slot.kind) * 3)
+        rows = await self._rows("members", *(tenant, slot.key, slot.scope, slot.kind) * 2)
         return sorted(row[0] for row in rows)
 
     async def versions(self, tenant: str, memory_ids: Sequence[str]) -> Versions:

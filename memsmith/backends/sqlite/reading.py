@@ -89,7 +89,7 @@ class SQLiteReads(ABC):
         return await self._hop(lambda c: (answer if query.at is None else at_one_state)(c, asking))
 
     async def members(self, tenant: str, slot: Slot) -> Sequence[str]:
-        values = (tenant, slot.key, slot.scope, slot.kind) * 3
+        values = (tenant, slot.key, slot.scope, slot.kind) * 2
         rows = await self._hop(lambda c: c.execute(SQL["members"], values).fetchall())
         # Sorted here: asked to, the database would walk all memories in order of their ids.
         return sorted(row[0] for row in rows)

@@ -220,6 +220,16 @@ class Chaining(Suite):
         told_now = [await told(store, system_at=believed) for believed in (None, day(0.5), day(1.5))]
         assert told_now == [[(0, None, "Rome")], [(0, None, "Rome")], []]
 
+    async def test_the_history_of_a_key_has_what_waited_there_and_moved_on(
+        self, store: MemoryStore, clock: ManualClock
+    ) -> None:
+        home = await say(store, "Rome", 0)
+        waiting = await store.propose("Oslo", "s", 0.9, key=KEY, origin="tool")
+        clock.set(day(1))
+        await store.revise(waiting.memory_id, "Oslo", key="user/work")
+        found = {version.memory.id for version in await store.history(key=KEY)}
+        assert found == {home, waiting.memory_id}
+
     async def test_a_sweep_expires_what_is_over_by_the_time_it_is_written_at(
         self, store: MemoryStore, clock: ManualClock
     ) -> None:

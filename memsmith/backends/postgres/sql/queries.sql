@@ -738,13 +738,9 @@ ORDER BY its_creation DESC, its_id DESC LIMIT $1 OFFSET $2
 SELECT id FROM memsmith.memories WHERE tenant = $1 AND memsmith.digest(key) = memsmith.digest($2) AND key = $2
     AND memsmith.digest(scope) = memsmith.digest($3) AND scope = $3 AND kind = $4
 UNION
-SELECT memory_id FROM memsmith.memory_segments
+SELECT id FROM memsmith.memory_history
 WHERE tenant = $5 AND memsmith.digest(key) = memsmith.digest($6) AND key = $6
-    AND memsmith.digest(scope) = memsmith.digest($7) AND scope = $7 AND kind = $8 AND system_to IS NULL
-UNION
-SELECT memory_id FROM memsmith.memory_segments
-WHERE tenant = $9 AND memsmith.digest(key) = memsmith.digest($10) AND key = $10
-    AND memsmith.digest(scope) = memsmith.digest($11) AND scope = $11 AND kind = $12 AND system_to IS NOT NULL
+    AND memsmith.digest(scope) = memsmith.digest($7) AND scope = $7 AND kind = $8
 
 -- name: strays
 -- Ids that history or segments name and no memory has.

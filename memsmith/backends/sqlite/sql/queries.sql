@@ -636,11 +636,7 @@ ORDER BY its_creation DESC, its_id DESC LIMIT ? OFFSET ?
 -- The ids of the memories that have a key, or had it once.
 SELECT id FROM memories WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
 UNION
-SELECT memory_id FROM memory_segments
-WHERE tenant = ? AND key = ? AND scope = ? AND kind = ? AND system_to IS NULL
-UNION
-SELECT memory_id FROM memory_segments
-WHERE tenant = ? AND key = ? AND scope = ? AND kind = ? AND system_to IS NOT NULL
+SELECT id FROM memory_history WHERE tenant = ? AND key = ? AND scope = ? AND kind = ?
 
 -- name: strays
 -- Ids that history or segments name and no memory has.

@@ -156,6 +156,8 @@ CREATE TABLE memory_history (
     PRIMARY KEY (tenant, id, system_from)
 );
 
+CREATE INDEX history_key ON memory_history (tenant, key, scope, kind, id) WHERE key IS NOT NULL;
+
 CREATE TRIGGER memory_history_keeps_rows BEFORE DELETE ON memory_history
 BEGIN
     SELECT RAISE(ABORT, 'memory_history is append-only');

@@ -198,6 +198,10 @@ CREATE TABLE memsmith.memory_history (
     PRIMARY KEY (tenant, id, system_from)
 );
 
+CREATE INDEX history_key ON memsmith.memory_history (
+    tenant, memsmith.digest(key), memsmith.digest(scope), kind, id
+) WHERE key IS NOT NULL;
+
 CREATE TRIGGER memory_history_is_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON memsmith.memory_history
 EXECUTE FUNCTION memsmith.refuse();
 
