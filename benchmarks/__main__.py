@@ -53,6 +53,7 @@ async def _main() -> None:
         bench = run.Bench(folder, sizes, pragmas, worker, arguments.only, status.update)
         await bench.writes()
         await bench.reads()
+        await bench.postgres()
         growth = await bench.growth()
         compared = await bench.chains()
     report.show(console, bench.rows, growth, compared, sizes.rounds)

@@ -71,6 +71,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "aiosqlite": version("aiosqlite"),
+        "asyncpg": version("asyncpg"),
         "system": platform.system(),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),

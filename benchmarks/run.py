@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.report import Row
 from benchmarks.time import chains
 from benchmarks.time.chains import Comparison
-from benchmarks.write import floor, ours
+from benchmarks.write import floor, ours, postgres
 from benchmarks.write.cases import WARM, WRITE_CASES, WriteCase
 from benchmarks.write.content import contents
 from benchmarks.write.growth import Growth, measure
@@ -73,6 +73,14 @@ class Bench:
                         if self.legacy is not None and case.legacy is not None:
                             row.legacy.append(await case.legacy(shelf, self.legacy, case.count))
                     self.rows.append(row)
+
+    async def postgres(self) -> None:
+        """Measure the rows on PostgreSQL."""
+        if any(self.only in name for name in postgres.NAMES):
+            with postgres.served() as databases:
+                self.rows += await postgres.measure(
+                    databases, self.folder, self.only, self.sizes.rounds, self.sizes.divisor, self.tell
+                )
 
     async def growth(self) -> Growth | None:
         """Measure how a proposal's cost grows with the store."""

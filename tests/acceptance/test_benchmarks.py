@@ -14,7 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize(
     ("only", "part"),
-    [("serial, normal", "rows"), ("point get", "rows"), ("growth", "growth"), ("chains", "comparisons")],
+    [
+        ("serial, normal", "rows"),
+        ("point get", "rows"),
+        ("PostgreSQL: batch", "rows"),
+        ("growth", "growth"),
+        ("chains", "comparisons"),
+    ],
 )
 def test_every_kind_of_row_runs_and_is_reported(tmp_path: Path, only: str, part: str) -> None:
     report = tmp_path / "results.json"

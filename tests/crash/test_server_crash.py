@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from postgres import Cluster
+from postgres import Cluster, private_folder
 
 from memsmith import MemoryStatus, MemoryStore, PostgresBackend
 
@@ -24,9 +24,9 @@ UNMEASURED = {name: value for name, value in os.environ.items() if not name.star
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     # On the disk at once, and the server's own habit of writing what nobody waits for as late as can be.
-    cluster = Cluster(tmp_path / "cluster", {"fsync": "on", "wal_writer_delay": "10s"})
+    cluster = Cluster(private_folder() / "cluster", {"fsync": "on", "wal_writer_delay": "10s"})
     cluster.create()
     yield cluster
     cluster.stop(how=signal.SIGQUIT)

@@ -133,6 +133,11 @@ class PostgresBackend(PostgresReads):
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do what other writers, or a server that starts again, may keep from succeeding for a while."""
+        try:
+            return await work()
+        except driver_errors() as error:
+            if not is_passing(error):
+                raise translated(error, self._where) from error
         retrying = AsyncRetrying(
             stop=stop_after_delay(self._busy_seconds),
             wait=wait_random_exponential(multiplier=0.005, max=0.5),
