@@ -6,7 +6,7 @@ Subclass it and say how the backend is made; `run_histories` runs it under seeds
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -392,7 +392,7 @@ class _NoConstants:
 
 
 @contextmanager
-def _whatever_is_loaded() -> Iterator[None]:
+def _whatever_is_loaded() -> Generator[None]:
     """Have a seed mean the same whatever else is loaded: hypothesis also draws what stands in its modules."""
     providers, cache = "hypothesis.internal.conjecture.providers", dict[Any, Any]()
     with (

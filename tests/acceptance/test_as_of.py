@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from stores_apart import SECRET, Stores, lines_of
 
 from memsmith import MemoryStore
 from memsmith.errors import ArgumentError, InvalidIntervalError
@@ -84,3 +85,15 @@ async def test_a_bracket_in_a_cardinality_pattern_is_a_bracket(open_store: OpenS
     for content in ("Rome", "Oslo"):
         await store.propose(content, "s", 0.9, key="tag[1]/a")
     assert await store.as_of().count() == 2
+
+
+async def test_one_of_many_values_that_moved_to_another_key_is_restored_with_its_past(
+    open_store: OpenStore, stores: Stores
+) -> None:
+    source = await open_store(cardinality={"*/hobby": "many"}, secret=SECRET)
+    ident = (await source.propose("chess", "s", 0.9, key="ann/hobby")).memory_id
+    await source.revise(ident, "chess", key="ann/job")
+    lines = await lines_of(source)
+    copy = await stores("copy")
+    assert (await copy.import_lines(lines, secret=SECRET)).restored
+    assert await copy.rectangles("ann/hobby") == await source.rectangles("ann/hobby") != []

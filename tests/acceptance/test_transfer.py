@@ -77,18 +77,6 @@ async def test_an_export_passes_through_the_other_backends_unchanged(
             assert await lines_of(copy) == lines
 
 
-async def test_one_of_many_values_that_moved_to_another_key_is_restored_with_its_past(
-    open_store: Callable[..., Awaitable[MemoryStore]], stores: Stores
-) -> None:
-    source = await open_store(cardinality={"*/hobby": "many"}, secret=b"a secret of thirty-two bytes, ok")
-    ident = (await source.propose("chess", "s", 0.9, key="ann/hobby")).memory_id
-    await source.revise(ident, "chess", key="ann/job")
-    lines = await lines_of(source)
-    copy = await stores("copy")
-    assert (await copy.import_lines(lines, secret=b"a secret of thirty-two bytes, ok")).restored
-    assert await copy.rectangles("ann/hobby") == await source.rectangles("ann/hobby") != []
-
-
 async def test_each_line_is_canonical_json_and_the_header_says_how_many_there_are(
     source: MemoryStore,
 ) -> None:

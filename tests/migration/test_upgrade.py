@@ -340,10 +340,8 @@ async def test_a_new_file_that_does_not_hold_never_takes_the_place_of_the_old_on
     old = written_by_0_1_0()
     take_over = connect.take_over
 
-    async def lose_one(
-        storage: Any, tenant: Any, secret: Any, memories: Any, audit: Any, **more: Any
-    ) -> None:
-        await take_over(storage, tenant, secret, memories[1:], audit, **more)
+    async def lose_one(*given: Any, **more: Any) -> None:
+        await take_over(*given[:3], given[3][1:], *given[4:], **more)
 
     monkeypatch.setattr(connect, "take_over", lose_one)
     rows = content_of(old.path)
