@@ -398,10 +398,12 @@ def supersede_due(after: str) -> Callable[[State], tuple[int, str | None]]:
     def decide(state: State) -> tuple[int, str | None]:
         ids = state.handed_over(after, SWEEP)
         members = [m for m in map(state.memory, ids) if m.status is S.ACTIVE and m.counted]
-        since = {
-            m.slot: Tail(min(state.now, until(covers(m)[-1].end))) for m in members if m.slot is not None
-        }
-        state.need(Wants(chains=since))
+        wants = Wants()
+        for member in members:
+            if member.slot is not None:
+                wants.want_chain(member.slot, Tail(min(state.now, until(covers(member)[-1].end))))
+        since = dict(wants.chains)
+        state.need(wants)
         superseded = 0
         for member in members:
             if member.slot is not None:

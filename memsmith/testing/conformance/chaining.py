@@ -220,6 +220,17 @@ class Chaining(Suite):
         told_now = [await told(store, system_at=believed) for believed in (None, day(0.5), day(1.5))]
         assert told_now == [[(0, None, "Rome")], [(0, None, "Rome")], []]
 
+    async def test_a_sweep_tells_members_of_one_key_apart_that_are_over_at_different_times(
+        self, store: MemoryStore, clock: ManualClock
+    ) -> None:
+        cut = await say(store, "Rome", 0)
+        await store.retract(cut, during=(day(1), None))
+        succeeded = await say(store, "Oslo", 2)
+        successor = await say(store, "Bern", 3)
+        clock.set(day(4))
+        assert (await store.sweep()).superseded == 1
+        assert await status_of(store, cut, succeeded, successor) == [S.ACTIVE, S.SUPERSEDED, S.ACTIVE]
+
     async def test_the_history_of_a_key_has_what_waited_there_and_moved_on(
         self, store: MemoryStore, clock: ManualClock
     ) -> None:
