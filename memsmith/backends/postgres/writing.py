@@ -44,6 +44,7 @@ async def settle_and_write(
 ) -> tuple[list[Settled[Any]], bool]:
     """Let units decide on what is stored and write what came of it; tell whether it was anything."""
     newest = head or empty_head()
+    # What is due is due by the time that will be written, which a clock may be behind.
     moment = at or next_time(now, newest.time)
     steps = settle(tenant, units, newest, moment, at=at)
     with collector_paused(sum(unit.size for unit in units) >= BATCH):
