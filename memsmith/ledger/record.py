@@ -11,6 +11,7 @@ import orjson
 from memsmith._canonical import canonical
 from memsmith._clock import from_text, to_text
 from memsmith.errors import DamagedRecordError
+from memsmith.temporal import BEGINNING
 from memsmith.types import Displaced, Interval, Memory, MemoryStatus, Origin, Tombstone, memory_from
 
 Record = dict[str, Any]
@@ -197,7 +198,13 @@ def _intervals(intervals: Sequence[Interval]) -> str:
 def _displaced_of(text: str) -> tuple[Displaced, ...]:
     if text == _EMPTY_LIST:
         return ()
-    return tuple(Displaced(ident, from_text(start), _moment(end)) for ident, start, end in orjson.loads(text))
+    # Files of schema 2 named the members alone: of what portion nothing is known.
+    return tuple(
+        Displaced(entry, BEGINNING, None)
+        if isinstance(entry, str)
+        else Displaced(entry[0], from_text(entry[1]), _moment(entry[2]))
+        for entry in orjson.loads(text)
+    )
 
 
 def _displaced(displaced: Sequence[Displaced]) -> str:

@@ -389,3 +389,12 @@ def test_sweep_says_how_many_it_expired_and_superseded(cli: Cli) -> None:
     assert "0 expired, 0 superseded" in cli("sweep").stdout
     actions = [entry["action"] for entry in cli.json("audit", "-n", "2")["items"]]
     assert sorted(actions) == ["expired", "superseded"]
+
+
+def test_what_waits_says_whose_place_it_would_take_and_when(cli: Cli) -> None:
+    home = cli.json("propose", "--text", "Rome", "--key", "home")["memory_id"]
+    cli.json("propose", "--text", "Oslo", "--key", "home", "--origin", "tool")
+    (waiting,) = cli.json("pending")["items"]
+    assert waiting["displaces"] == [{"memory_id": home, "start": waiting["valid_from"], "end": None}]
+    assert f"→ …  {home}" in cli("show", waiting["id"]).stdout
+    assert cli.json("show", waiting["id"])["displaces"] == waiting["displaces"]

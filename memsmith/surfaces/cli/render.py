@@ -31,7 +31,16 @@ from memsmith.ledger.verify import Verification
 from memsmith.surfaces._errors import exit_code, is_retryable
 from memsmith.surfaces.cli.drawing import interval_label
 from memsmith.surfaces.cli.visible import inert_json, visible, visible_json
-from memsmith.types import AuditEntry, Difference, Interval, Memory, MemoryStatus, Tombstone, Version
+from memsmith.types import (
+    AuditEntry,
+    Difference,
+    Displaced,
+    Interval,
+    Memory,
+    MemoryStatus,
+    Tombstone,
+    Version,
+)
 
 WIDE: Final = 150
 """Columns where nothing says how wide the output is, as in a pipe."""
@@ -133,6 +142,8 @@ def to_json(data: Any) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, Interval):
         return [value.start, value.end]
+    if isinstance(value, Displaced):
+        return value._asdict()
     return to_text(value)
 
 
@@ -270,9 +281,16 @@ def _field_text(memory: Memory, name: str, value: Any) -> Text:
         return Text(to_text(value))
     if name == "retracted_during":
         return Text("\n".join(map(interval_label, value)))
+    if name == "displaces":
+        return Text("\n".join(map(_displaced_label, value)))
     if isinstance(value, list | dict | tuple):
         return Text(visible_json(value))
     return Text(visible(str(value)), "cyan" if name == "id" else "")
+
+
+def _displaced_label(displaced: Displaced) -> str:
+    whose = displaced.memory_id or "nobody's"
+    return f"{interval_label(Interval(displaced.start, displaced.end))}  {whose}"
 
 
 def audit_table(entries: Iterable[AuditEntry], width: int, *, memory_ids: bool = True) -> Table:

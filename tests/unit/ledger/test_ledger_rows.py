@@ -24,7 +24,7 @@ from memsmith.ledger.record import (
     tombstone_record,
 )
 from memsmith.ledger.replay import Replay, differing
-from memsmith.temporal import Believed, Segment
+from memsmith.temporal import BEGINNING, Believed, Segment
 from memsmith.types import Displaced, Interval, Memory, MemoryStatus, Origin, Slot, Tombstone
 
 NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
@@ -157,6 +157,12 @@ def test_a_memory_survives_its_stored_form(memory: Memory) -> None:
     assert tuple(record) == MEMORY_COLUMNS
     assert memory_of(record) == memory
     assert memory_record(memory, record["content"]) == record
+
+
+def test_whom_a_memory_displaces_is_read_where_nothing_was_kept_of_when() -> None:
+    memory = memory_of({**memory_record(MEMORY), "displaces": '["m2"]'})
+    assert memory.displaces == (Displaced("m2", BEGINNING, None),)
+    assert memory_of(memory_record(memory)) == memory
 
 
 @pytest.mark.parametrize("stone", [STONE, replace(STONE, lifted_at=NOW, lift_reason="mistake", refused=2)])
